@@ -1,0 +1,1 @@
+//! MPI transport over shared memory.

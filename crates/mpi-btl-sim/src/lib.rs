@@ -1,0 +1,1 @@
+//! A seeded simulated MPI transport and the conformance tests of every transport.

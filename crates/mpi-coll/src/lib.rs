@@ -1,0 +1,1 @@
+//! MPI collectives as programs of steps.

@@ -1,0 +1,1 @@
+//! MPI groups, communicators, contexts, topologies, init and finalize.

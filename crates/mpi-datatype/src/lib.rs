@@ -1,0 +1,1 @@
+//! MPI datatypes: type maps, commit, pack and unpack, reduction kernels.

@@ -1,0 +1,1 @@
+//! Derive macro for the Equivalence trait of the crate mpi.

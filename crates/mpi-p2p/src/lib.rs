@@ -1,0 +1,1 @@
+//! MPI point-to-point engine: matching, eager and rendezvous, requests, probe, progress.

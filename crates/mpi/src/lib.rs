@@ -1,0 +1,1 @@
+//! MPI in Rust from the socket up, source-compatible with rsmpi.

@@ -1,0 +1,2 @@
+//! Launcher of MPI jobs.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Everything scripted.
+fn main() {}
