@@ -7,8 +7,12 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod codec;
 mod header;
+pub mod limits;
+pub mod startup;
 
+pub use codec::DecodeError;
 pub use header::{HEADER_LEN, Header, HeaderError, MAGIC};
 
 /// Contexts that no communicator ever has; a header that carries one is a control message.

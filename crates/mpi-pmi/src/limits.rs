@@ -1,0 +1,17 @@
+//! Every bound of the start-up protocols, with its unit.
+
+use std::time::Duration;
+
+/// Longest wait for an answer that the launcher gives by itself.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest wait for an answer that needs other ranks to come (fence, a peer's value).
+/// Setting: `MPI_PMI_TIMEOUT`, in seconds.
+pub const PEERS_TIMEOUT: Duration = Duration::from_secs(600);
+/// Name of the setting of [`PEERS_TIMEOUT`].
+pub const PEERS_TIMEOUT_SETTING: &str = "MPI_PMI_TIMEOUT";
+/// Largest world that any launcher may announce, in ranks.
+pub const WORLD_MAX_RANKS: u32 = 1 << 24;
+/// Bytes read from the launcher at once.
+pub const READ_BYTES: usize = 16 << 10;
+/// Events kept for a control thread that does not fetch them; later ones are dropped.
+pub const EVENTS_MAX: usize = 1024;

@@ -1,0 +1,18 @@
+//! Every bound of the wire formats, with its unit.
+
+/// Longest body of a start-up frame, in bytes (kind byte included).
+pub const STARTUP_FRAME_MAX_BYTES: usize = 1 << 20;
+/// Longest key of the key-value space, in bytes.
+pub const KEY_MAX_BYTES: usize = 256;
+/// Longest value of the key-value space, in bytes.
+pub const VALUE_MAX_BYTES: usize = 256 << 10;
+/// Longest text (reason, report, host name) in a start-up frame, in bytes.
+pub const TEXT_MAX_BYTES: usize = 16 << 10;
+/// Longest job id, in bytes.
+pub const JOB_MAX_BYTES: usize = 128;
+/// Longest text that an abort message carries to a peer, in bytes.
+pub const ABORT_TEXT_MAX_BYTES: usize = 1 << 10;
+/// Longest line of PMI-1, in bytes, newline included.
+pub const PMI1_LINE_MAX_BYTES: usize = 64 << 10;
+/// Longest message of PMI-2, in bytes, without its six characters of length.
+pub const PMI2_MESSAGE_MAX_BYTES: usize = 64 << 10;

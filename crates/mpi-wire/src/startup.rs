@@ -1,0 +1,385 @@
+//! The native start-up protocol between a rank and its launcher.
+//!
+//! A frame is a length (u32, little-endian, of what follows), a kind (one byte) and the fields of
+//! the kind. The rank speaks first ([`ToLauncher::Hello`]) and gets a [`ToRank::Welcome`]; after
+//! that both sides speak when they have something to say. Requests carry an id that the answer
+//! repeats.
+
+use crate::codec::{DecodeError, Put, Reader};
+use crate::limits::{JOB_MAX_BYTES, KEY_MAX_BYTES, STARTUP_FRAME_MAX_BYTES, TEXT_MAX_BYTES, VALUE_MAX_BYTES};
+
+/// Version of the start-up protocol. Both sides state theirs; they must be equal.
+pub const STARTUP_VERSION: u32 = 1;
+
+/// First field of the first frame, so that a stranger's bytes are recognised as such.
+const GREETING: u32 = 0x4D50_4953;
+
+/// What a rank says to its launcher.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ToLauncher {
+    /// The first frame.
+    Hello {
+        /// The rank's [`STARTUP_VERSION`].
+        version: u32,
+        /// Who it believes to be.
+        rank: u32,
+        /// Its process id.
+        pid: u32,
+    },
+    /// Publishes a value under the sender's rank; visible once it started or fenced.
+    Put {
+        /// Key, at most [`KEY_MAX_BYTES`].
+        key: String,
+        /// Value, at most [`VALUE_MAX_BYTES`].
+        value: Vec<u8>,
+    },
+    /// Waits until all ranks have said so as often.
+    Fence {
+        /// Name for the answer.
+        id: u64,
+    },
+    /// Asks for what a rank published; answered once that rank has started or fenced, or is gone.
+    Get {
+        /// Name for the answer.
+        id: u64,
+        /// Whose value.
+        rank: u32,
+        /// Key.
+        key: String,
+    },
+    /// The rank has initialised MPI; all it published so far is visible.
+    Started,
+    /// The rank has entered the finalisation of MPI.
+    Finalizing,
+    /// The rank has finalised MPI: an exit with 0 is a good end.
+    Finalized,
+    /// The job is to end.
+    Abort {
+        /// Code that the program gave.
+        code: i32,
+        /// Why, for people.
+        message: String,
+    },
+    /// What a blocked rank waits for, one line.
+    Report {
+        /// The line.
+        text: String,
+    },
+}
+
+/// What a launcher says to a rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ToRank {
+    /// Answer to the hello.
+    Welcome(Box<Welcome>),
+    /// The hello is not accepted: the launcher's version and the reason.
+    Refused {
+        /// The launcher's [`STARTUP_VERSION`].
+        version: u32,
+        /// Why, for people.
+        reason: String,
+    },
+    /// All ranks have fenced.
+    FenceDone {
+        /// Id of the request.
+        id: u64,
+    },
+    /// Answer to a get.
+    Value {
+        /// Id of the request.
+        id: u64,
+        /// What the rank published, `None` when it has nothing under that key.
+        value: Option<Vec<u8>>,
+    },
+    /// The job ends.
+    Abort {
+        /// Status that the job ends with.
+        code: i32,
+        /// Why, for people.
+        message: String,
+    },
+    /// Say what you wait for.
+    ReportWanted,
+    /// Another rank is gone and the job goes on.
+    PeerDied {
+        /// Which.
+        rank: u32,
+        /// How, for people.
+        how: String,
+    },
+}
+
+/// Everything that a rank learns at its start.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Welcome {
+    /// The launcher's [`STARTUP_VERSION`].
+    pub version: u32,
+    /// Id of the job.
+    pub job: String,
+    /// The job's secret.
+    pub secret: [u8; 32],
+    /// Rank of the process in its world.
+    pub rank: u32,
+    /// Processes in the world.
+    pub size: u32,
+    /// Name of the host, for people.
+    pub host: String,
+    /// Slot in the node segment.
+    pub node_slot: Option<u32>,
+    /// Ranks of the world on this node.
+    pub node_size: u32,
+    /// Several hosts are in the job.
+    pub multihost: bool,
+    /// Number of the program in an MPMD job.
+    pub appnum: Option<i32>,
+    /// Processes that the launcher believes could run.
+    pub universe_size: Option<u32>,
+    /// Port of the parent, in a spawned world.
+    pub parent: Option<String>,
+}
+
+const HELLO: u8 = 1;
+const PUT: u8 = 2;
+const FENCE: u8 = 3;
+const GET: u8 = 4;
+const STARTED: u8 = 5;
+const FINALIZING: u8 = 6;
+const FINALIZED: u8 = 7;
+const ABORT: u8 = 8;
+const REPORT: u8 = 9;
+
+const WELCOME: u8 = 65;
+const REFUSED: u8 = 66;
+const FENCE_DONE: u8 = 67;
+const VALUE: u8 = 68;
+const JOB_ABORT: u8 = 69;
+const REPORT_WANTED: u8 = 70;
+const PEER_DIED: u8 = 71;
+
+impl ToLauncher {
+    /// Appends the frame to `out`. Texts above their limits are cut off.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        frame(out, |out| match self {
+            ToLauncher::Hello { version, rank, pid } => {
+                out.put_u8(HELLO);
+                out.put_u32(GREETING);
+                out.put_u32(*version);
+                out.put_u32(*rank);
+                out.put_u32(*pid);
+            }
+            ToLauncher::Put { key, value } => {
+                out.put_u8(PUT);
+                out.put_text(key, KEY_MAX_BYTES);
+                out.put_bytes(value, VALUE_MAX_BYTES);
+            }
+            ToLauncher::Fence { id } => {
+                out.put_u8(FENCE);
+                out.put_u64(*id);
+            }
+            ToLauncher::Get { id, rank, key } => {
+                out.put_u8(GET);
+                out.put_u64(*id);
+                out.put_u32(*rank);
+                out.put_text(key, KEY_MAX_BYTES);
+            }
+            ToLauncher::Started => out.put_u8(STARTED),
+            ToLauncher::Finalizing => out.put_u8(FINALIZING),
+            ToLauncher::Finalized => out.put_u8(FINALIZED),
+            ToLauncher::Abort { code, message } => {
+                out.put_u8(ABORT);
+                out.put_u32(*code as u32);
+                out.put_text(message, TEXT_MAX_BYTES);
+            }
+            ToLauncher::Report { text } => {
+                out.put_u8(REPORT);
+                out.put_text(text, TEXT_MAX_BYTES);
+            }
+        });
+    }
+
+    /// Reads the body of a frame (without its length).
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn decode(body: &[u8]) -> Result<ToLauncher, DecodeError> {
+        let mut r = Reader::new(body);
+        let message = match r.u8("kind of frame")? {
+            HELLO => {
+                let greeting = r.u32("greeting")?;
+                if greeting != GREETING {
+                    return Err(DecodeError::Value { what: "greeting", value: greeting.into() });
+                }
+                ToLauncher::Hello { version: r.u32("version")?, rank: r.u32("rank")?, pid: r.u32("pid")? }
+            }
+            PUT => ToLauncher::Put {
+                key: r.text("key", KEY_MAX_BYTES)?,
+                value: r.bytes("value", VALUE_MAX_BYTES)?.to_vec(),
+            },
+            FENCE => ToLauncher::Fence { id: r.u64("id")? },
+            GET => {
+                ToLauncher::Get { id: r.u64("id")?, rank: r.u32("rank")?, key: r.text("key", KEY_MAX_BYTES)? }
+            }
+            STARTED => ToLauncher::Started,
+            FINALIZING => ToLauncher::Finalizing,
+            FINALIZED => ToLauncher::Finalized,
+            ABORT => {
+                ToLauncher::Abort { code: r.u32("code")? as i32, message: r.text("message", TEXT_MAX_BYTES)? }
+            }
+            REPORT => ToLauncher::Report { text: r.text("report", TEXT_MAX_BYTES)? },
+            other => return Err(DecodeError::Value { what: "kind of frame", value: other.into() }),
+        };
+        r.end("frame")?;
+        Ok(message)
+    }
+}
+
+impl ToRank {
+    /// Appends the frame to `out`. Texts above their limits are cut off.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        frame(out, |out| match self {
+            ToRank::Welcome(welcome) => {
+                out.put_u8(WELCOME);
+                welcome.encode(out);
+            }
+            ToRank::Refused { version, reason } => {
+                out.put_u8(REFUSED);
+                out.put_u32(*version);
+                out.put_text(reason, TEXT_MAX_BYTES);
+            }
+            ToRank::FenceDone { id } => {
+                out.put_u8(FENCE_DONE);
+                out.put_u64(*id);
+            }
+            ToRank::Value { id, value } => {
+                out.put_u8(VALUE);
+                out.put_u64(*id);
+                out.put_option(value.as_deref(), |out, v| out.put_bytes(v, VALUE_MAX_BYTES));
+            }
+            ToRank::Abort { code, message } => {
+                out.put_u8(JOB_ABORT);
+                out.put_u32(*code as u32);
+                out.put_text(message, TEXT_MAX_BYTES);
+            }
+            ToRank::ReportWanted => out.put_u8(REPORT_WANTED),
+            ToRank::PeerDied { rank, how } => {
+                out.put_u8(PEER_DIED);
+                out.put_u32(*rank);
+                out.put_text(how, TEXT_MAX_BYTES);
+            }
+        });
+    }
+
+    /// Reads the body of a frame (without its length).
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn decode(body: &[u8]) -> Result<ToRank, DecodeError> {
+        let mut r = Reader::new(body);
+        let message = match r.u8("kind of frame")? {
+            WELCOME => ToRank::Welcome(Box::new(Welcome::decode(&mut r)?)),
+            REFUSED => {
+                ToRank::Refused { version: r.u32("version")?, reason: r.text("reason", TEXT_MAX_BYTES)? }
+            }
+            FENCE_DONE => ToRank::FenceDone { id: r.u64("id")? },
+            VALUE => ToRank::Value {
+                id: r.u64("id")?,
+                value: r.option("value", |r| Ok(r.bytes("value", VALUE_MAX_BYTES)?.to_vec()))?,
+            },
+            JOB_ABORT => {
+                ToRank::Abort { code: r.u32("code")? as i32, message: r.text("message", TEXT_MAX_BYTES)? }
+            }
+            REPORT_WANTED => ToRank::ReportWanted,
+            PEER_DIED => ToRank::PeerDied { rank: r.u32("rank")?, how: r.text("how", TEXT_MAX_BYTES)? },
+            other => return Err(DecodeError::Value { what: "kind of frame", value: other.into() }),
+        };
+        r.end("frame")?;
+        Ok(message)
+    }
+}
+
+impl Welcome {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u32(self.version);
+        out.put_text(&self.job, JOB_MAX_BYTES);
+        out.extend_from_slice(&self.secret);
+        out.put_u32(self.rank);
+        out.put_u32(self.size);
+        out.put_text(&self.host, TEXT_MAX_BYTES);
+        out.put_option(self.node_slot, Put::put_u32);
+        out.put_u32(self.node_size);
+        out.put_u8(self.multihost.into());
+        out.put_option(self.appnum, |out, v| out.put_u32(v as u32));
+        out.put_option(self.universe_size, Put::put_u32);
+        out.put_option(self.parent.as_deref(), |out, v| out.put_text(v, TEXT_MAX_BYTES));
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
+        Ok(Welcome {
+            version: r.u32("version")?,
+            job: r.text("job", JOB_MAX_BYTES)?,
+            secret: r.array("secret")?,
+            rank: r.u32("rank")?,
+            size: r.u32("size")?,
+            host: r.text("host", TEXT_MAX_BYTES)?,
+            node_slot: r.option("node slot", |r| r.u32("node slot"))?,
+            node_size: r.u32("node size")?,
+            multihost: r.flag("multihost")?,
+            appnum: r.option("appnum", |r| Ok(r.u32("appnum")? as i32))?,
+            universe_size: r.option("universe size", |r| r.u32("universe size"))?,
+            parent: r.option("parent", |r| r.text("parent", TEXT_MAX_BYTES))?,
+        })
+    }
+}
+
+/// Writes a frame: its length is known once its body is there.
+fn frame(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.put_u32(0);
+    body(out);
+    let length = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Collects bytes as they come and gives whole frames.
+///
+/// Holds at most one frame and what one read brought; a length above the limit is an error before
+/// anything is allocated for it.
+#[derive(Debug, Default)]
+pub struct Frames {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Frames {
+    /// Adds what was read.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.taken > 0 {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The body of the next whole frame; `None` until more bytes come.
+    ///
+    /// # Errors
+    /// A length of 0 or above [`STARTUP_FRAME_MAX_BYTES`]: the stream cannot be read any further.
+    pub fn pop(&mut self) -> Result<Option<&[u8]>, DecodeError> {
+        let rest = self.bytes.get(self.taken..).unwrap_or_default();
+        let Some((head, tail)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*head) as usize;
+        if length == 0 || length > STARTUP_FRAME_MAX_BYTES {
+            return Err(DecodeError::Limit {
+                what: "start-up frame",
+                length,
+                limit: STARTUP_FRAME_MAX_BYTES,
+            });
+        }
+        if tail.len() < length {
+            return Ok(None);
+        }
+        let start = self.taken + 4;
+        self.taken = start + length;
+        Ok(Some(&self.bytes[start..start + length]))
+    }
+}
