@@ -1,4 +1,24 @@
-//! What one machine gives an MPI job: shared segment, rings, parking, cross-process copy, cpu set.
+//! What one machine gives an MPI job: a shared segment, rings, an inbox, parking, cross-process
+//! copy and the set of processors.
+//!
+//! The crate knows memory, processes and processors. It must never know a message header, a
+//! communicator, a request or a peer on another machine.
+//!
+//! Lock-free parts follow the `primitive` module, which maps atomics to `core` or to `loom`;
+//! `RUSTFLAGS="--cfg loom" cargo test -p mpi-node --release` runs the models.
 #![deny(missing_docs)]
+#![allow(dead_code)]
 
+mod biased;
+pub mod cpuset;
+mod futex;
+pub mod limits;
+pub mod membarrier;
+mod parking;
+mod primitive;
+#[cfg(not(loom))]
+pub mod segment;
 pub mod spawn;
+
+pub use biased::{BiasedLock, Guard};
+pub use parking::Parker;

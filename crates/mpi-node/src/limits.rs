@@ -1,0 +1,29 @@
+//! Every limit and time of this crate, by name, with its unit.
+
+use std::time::Duration;
+
+/// Most ranks that one segment may hold.
+pub const MAX_RANKS: u32 = 4096;
+/// Size of a rank's inbox in bytes.
+pub const INBOX_BYTES: usize = 64 * 1024;
+/// Largest record of an inbox in bytes: half of it, so that any record fits an empty inbox
+/// wherever its ends stand.
+pub const INBOX_RECORD_BYTES: usize = INBOX_BYTES / 2;
+/// Cells of a ring.
+pub const RING_CELLS: usize = 256;
+/// Body bytes of a ring while the node holds at most [`FEW_RANKS`].
+pub const RING_BODY_BYTES_FEW: usize = 240 * 1024;
+/// Body bytes of a ring beyond that.
+pub const RING_BODY_BYTES_MANY: usize = 112 * 1024;
+/// Up to so many ranks a node is small and its rings are long.
+pub const FEW_RANKS: u32 = 16;
+/// Most rings that lead into one rank; further peers stay with the inbox.
+pub const RINGS_PER_RANK: usize = 48;
+/// Slots in which a rank offers memory for cross-process copy.
+pub const REGION_SLOTS: usize = 64;
+/// Turns that a thread spins on a held lock before it sleeps.
+pub const LOCK_SPIN_TURNS: u32 = 100;
+/// Turns for which a thread that lets others in waits for one of them to enter.
+pub const YIELD_TURNS: u32 = 1_000;
+/// A blocked rank looks after so long whether its peers are alive.
+pub const LIVENESS_PERIOD: Duration = Duration::from_millis(200);
