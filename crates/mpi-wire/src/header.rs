@@ -91,3 +91,75 @@ impl Header {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header() -> impl Strategy<Value = Header> {
+        (any::<(u32, i32, i32, i32, u64, u32)>(), 0..=Header::MAX_LENGTH).prop_map(
+            |((context, source, dest, tag, count, datatype), length)| Header {
+                context,
+                source,
+                dest,
+                tag,
+                count,
+                datatype,
+                length,
+            },
+        )
+    }
+
+    #[test]
+    fn the_layout_is_fixed() {
+        let header = Header {
+            context: 0x0102_0304,
+            source: -1,
+            dest: 2,
+            tag: 0x0A0B_0C0D,
+            count: 0x1112_1314_1516_1718,
+            datatype: 0x8000_0007,
+            length: 0x2122_2324_2526_2728,
+        };
+        #[rustfmt::skip]
+        let expected = [
+            0x21, 0x49, 0x50, 0x4D,  0x04, 0x03, 0x02, 0x01,  0xFF, 0xFF, 0xFF, 0xFF,  2, 0, 0, 0,
+            0x0D, 0x0C, 0x0B, 0x0A,  0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,
+            0x07, 0, 0, 0x80,  0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21,
+        ];
+        assert_eq!(header.encode(), expected);
+    }
+
+    #[test]
+    fn a_wrong_magic_is_named() {
+        let mut bytes = Header::default().encode();
+        bytes[0] ^= 0xFF;
+        let error = Header::decode(&bytes).unwrap_err();
+        assert_eq!(error.to_string(), "header starts with 0x4d5049de, expected 0x4d504921");
+    }
+
+    #[test]
+    fn a_length_of_2_to_63_is_refused() {
+        let mut bytes = Header::default().encode();
+        bytes[39] = 0x80;
+        assert_eq!(
+            Header::decode(&bytes),
+            Err(HeaderError::Length { length: 1 << 63, limit: Header::MAX_LENGTH })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(header in header()) {
+            prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
+        }
+
+        #[test]
+        fn hostile_bytes_never_panic(bytes: [u8; HEADER_LEN]) {
+            if let Ok(header) = Header::decode(&bytes) {
+                prop_assert_eq!(header.encode(), bytes);
+            }
+        }
+    }
+}

@@ -8,7 +8,9 @@
 #![deny(missing_docs)]
 
 mod codec;
+pub mod control;
 mod header;
+pub mod hello;
 pub mod limits;
 pub mod startup;
 

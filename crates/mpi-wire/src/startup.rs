@@ -383,3 +383,114 @@ impl Frames {
         Ok(Some(&self.bytes[start..start + length]))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn to_launcher() -> impl Strategy<Value = ToLauncher> {
+        let key = || "[a-z.]{0,40}";
+        prop_oneof![
+            any::<(u32, u32, u32)>().prop_map(|(version, rank, pid)| ToLauncher::Hello {
+                version,
+                rank,
+                pid
+            }),
+            (key(), any::<Vec<u8>>()).prop_map(|(key, value)| ToLauncher::Put { key, value }),
+            any::<u64>().prop_map(|id| ToLauncher::Fence { id }),
+            (any::<u64>(), any::<u32>(), key()).prop_map(|(id, rank, key)| ToLauncher::Get { id, rank, key }),
+            Just(ToLauncher::Started),
+            Just(ToLauncher::Finalizing),
+            Just(ToLauncher::Finalized),
+            any::<(i32, String)>().prop_map(|(code, message)| ToLauncher::Abort { code, message }),
+            any::<String>().prop_map(|text| ToLauncher::Report { text }),
+        ]
+    }
+
+    fn welcome() -> impl Strategy<Value = Welcome> {
+        let names = (any::<String>(), any::<String>(), any::<Option<String>>());
+        let numbers = any::<(u32, u32, Option<u32>, u32, bool, Option<i32>, Option<u32>)>();
+        (names, any::<[u8; 32]>(), numbers).prop_map(|((job, host, parent), secret, n)| Welcome {
+            version: STARTUP_VERSION,
+            job: job.chars().take(20).collect(),
+            secret,
+            rank: n.0,
+            size: n.1,
+            host,
+            node_slot: n.2,
+            node_size: n.3,
+            multihost: n.4,
+            appnum: n.5,
+            universe_size: n.6,
+            parent,
+        })
+    }
+
+    fn to_rank() -> impl Strategy<Value = ToRank> {
+        prop_oneof![
+            welcome().prop_map(|welcome| ToRank::Welcome(Box::new(welcome))),
+            any::<(u32, String)>().prop_map(|(version, reason)| ToRank::Refused { version, reason }),
+            any::<u64>().prop_map(|id| ToRank::FenceDone { id }),
+            any::<(u64, Option<Vec<u8>>)>().prop_map(|(id, value)| ToRank::Value { id, value }),
+            any::<(i32, String)>().prop_map(|(code, message)| ToRank::Abort { code, message }),
+            Just(ToRank::ReportWanted),
+            any::<(u32, String)>().prop_map(|(rank, how)| ToRank::PeerDied { rank, how }),
+        ]
+    }
+
+    #[test]
+    fn a_length_is_refused_before_its_bytes_come() {
+        for length in [0, STARTUP_FRAME_MAX_BYTES as u32 + 1, u32::MAX] {
+            let mut frames = Frames::default();
+            frames.push(&length.to_le_bytes());
+            assert!(matches!(frames.pop(), Err(DecodeError::Limit { .. })), "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_so_that_it_can_be_read() {
+        let mut bytes = Vec::new();
+        let value = vec![0; VALUE_MAX_BYTES + 1];
+        ToLauncher::Put { key: "ä".repeat(KEY_MAX_BYTES), value }.encode(&mut bytes);
+        assert!(ToLauncher::decode(&bytes[4..]).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_any_cut(
+            sent in proptest::collection::vec(to_launcher(), 0..8),
+            cut in 1usize..50,
+        ) {
+            let mut bytes = Vec::new();
+            sent.iter().for_each(|message| message.encode(&mut bytes));
+            let mut frames = Frames::default();
+            let mut got = Vec::new();
+            for piece in bytes.chunks(cut) {
+                frames.push(piece);
+                while let Some(body) = frames.pop().unwrap() {
+                    got.push(ToLauncher::decode(body).unwrap());
+                }
+            }
+            prop_assert_eq!(got, sent);
+        }
+
+        #[test]
+        fn answers_round_trip(message in to_rank()) {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            prop_assert_eq!(ToRank::decode(&bytes[4..]), Ok(message));
+        }
+
+        #[test]
+        fn hostile_bytes_never_panic(kind: u8, mut bytes: Vec<u8>) {
+            let _ = ToLauncher::decode(&bytes);
+            bytes.insert(0, kind % 80);
+            let _ = ToLauncher::decode(&bytes);
+            let _ = ToRank::decode(&bytes);
+            let mut frames = Frames::default();
+            frames.push(&bytes);
+            while let Ok(Some(_)) = frames.pop() {}
+        }
+    }
+}
