@@ -1,1 +1,36 @@
-//! MPI datatypes: type maps, commit, pack and unpack, reduction kernels.
+//! MPI datatypes: type maps with bounds, pack and unpack, typed copies, reduction operations.
+//!
+//! A [`Datatype`] says which primitives stand where. A [`SendBuf`] or [`RecvBuf`] is a datatype with an address
+//! and a count: to make one is unsafe and a promise, everything after is safe. An [`Op`] combines two buffers.
+//!
+//! What never happens: this crate knows no operating system, no rank and no message; packing never touches a hole;
+//! no count, stride or extent overflows silently; predefined types never allocate.
+//!
+//! `unsafe` lives in `buffer.rs` (the promises), `pack.rs` (moving bytes), `op.rs` and `kernels.rs`
+//! (reductions) and `scratch.rs` (temporaries).
+#![deny(missing_docs)]
+
+mod array;
+mod buffer;
+mod build;
+mod constructor;
+mod datatype;
+mod error;
+mod kernels;
+mod layout;
+pub mod limits;
+mod op;
+mod pack;
+mod primitive;
+mod scratch;
+mod signature;
+
+pub use buffer::{RecvBlocks, RecvBuf, RecvMem, SendBlocks, SendBuf, SendMem};
+pub use constructor::{ArrayOrder, Constructor, Distribution};
+pub use datatype::{Datatype, Derived};
+pub use error::DatatypeError;
+pub use op::{Op, UserFn, UserOp};
+pub use pack::copy;
+pub use primitive::Primitive;
+pub use scratch::Scratch;
+pub use signature::Signature;

@@ -1,0 +1,153 @@
+//! The inner loops of reductions: one per operation and primitive, plain enough for the compiler to vectorise.
+//!
+//! Elements are read and written without regard to alignment, which costs nothing on the machines of today
+//! and frees everyone above of it.
+
+use crate::{Op, Primitive};
+use std::ops::{Add, Mul};
+
+/// `inout[i] = f(input[i], inout[i])`.
+///
+/// # Safety
+/// Both are valid for `n` elements and do not overlap.
+#[inline(always)]
+unsafe fn zip<T: Copy>(input: *const u8, inout: *mut u8, n: usize, f: impl Fn(T, T) -> T) {
+    let (input, inout) = (input.cast::<T>(), inout.cast::<T>());
+    for i in 0..n {
+        // SAFETY: `i < n`; every bit pattern is a value of the types this is used with.
+        unsafe {
+            let value = f(input.add(i).read_unaligned(), inout.add(i).read_unaligned());
+            inout.add(i).write_unaligned(value);
+        }
+    }
+}
+
+macro_rules! integer {
+    ($t:ty, $op:expr, $input:expr, $inout:expr, $n:expr) => {
+        match $op {
+            Op::Sum => zip::<$t>($input, $inout, $n, |a, b| a.wrapping_add(b)),
+            Op::Prod => zip::<$t>($input, $inout, $n, |a, b| a.wrapping_mul(b)),
+            Op::Max => zip::<$t>($input, $inout, $n, |a, b| a.max(b)),
+            Op::Min => zip::<$t>($input, $inout, $n, |a, b| a.min(b)),
+            Op::Land => zip::<$t>($input, $inout, $n, |a, b| <$t>::from(a != 0 && b != 0)),
+            Op::Lor => zip::<$t>($input, $inout, $n, |a, b| <$t>::from(a != 0 || b != 0)),
+            Op::Lxor => zip::<$t>($input, $inout, $n, |a, b| <$t>::from((a != 0) != (b != 0))),
+            Op::Band => zip::<$t>($input, $inout, $n, |a, b| a & b),
+            Op::Bor => zip::<$t>($input, $inout, $n, |a, b| a | b),
+            Op::Bxor => zip::<$t>($input, $inout, $n, |a, b| a ^ b),
+            _ => {}
+        }
+    };
+}
+
+macro_rules! float {
+    ($t:ty, $op:expr, $input:expr, $inout:expr, $n:expr) => {
+        match $op {
+            Op::Sum => zip::<$t>($input, $inout, $n, |a, b| a + b),
+            Op::Prod => zip::<$t>($input, $inout, $n, |a, b| a * b),
+            Op::Max => zip::<$t>($input, $inout, $n, |a, b| if a > b { a } else { b }),
+            Op::Min => zip::<$t>($input, $inout, $n, |a, b| if a < b { a } else { b }),
+            _ => {}
+        }
+    };
+}
+
+macro_rules! complex {
+    ($t:ty, $op:expr, $input:expr, $inout:expr, $n:expr) => {
+        match $op {
+            Op::Sum => zip::<Complex<$t>>($input, $inout, $n, |a, b| a + b),
+            Op::Prod => zip::<Complex<$t>>($input, $inout, $n, |a, b| a * b),
+            _ => {}
+        }
+    };
+}
+
+/// Applies a predefined operation to `n` touching primitives. Pairs that [`Op::defined_on`] excludes do
+/// nothing.
+///
+/// # Safety
+/// Both are valid for `n` primitives `p` and do not overlap.
+pub(crate) unsafe fn combine(op: &Op, p: Primitive, input: *const u8, inout: *mut u8, n: usize) {
+    use Primitive::*;
+    // SAFETY: the caller's promise; the type matches the primitive. A `bool` is worked on as the byte it is.
+    unsafe {
+        match p {
+            I8 => integer!(i8, op, input, inout, n),
+            U8 | Byte | Bool => integer!(u8, op, input, inout, n),
+            I16 => integer!(i16, op, input, inout, n),
+            U16 => integer!(u16, op, input, inout, n),
+            I32 => integer!(i32, op, input, inout, n),
+            U32 => integer!(u32, op, input, inout, n),
+            I64 => integer!(i64, op, input, inout, n),
+            U64 => integer!(u64, op, input, inout, n),
+            F32 => float!(f32, op, input, inout, n),
+            F64 => float!(f64, op, input, inout, n),
+            Complex32 => complex!(f32, op, input, inout, n),
+            Complex64 => complex!(f64, op, input, inout, n),
+            Packed | Char => {}
+            FloatInt | DoubleInt | LongInt | TwoInt | ShortInt => locate(op, p, input, inout, n),
+        }
+    }
+}
+
+/// A complex number as it stands in memory.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Complex<T>(T, T);
+
+impl<T: Add<Output = T>> Add for Complex<T> {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Complex(self.0 + other.0, self.1 + other.1)
+    }
+}
+
+impl<T: Copy + Mul<Output = T> + Add<Output = T> + std::ops::Sub<Output = T>> Mul for Complex<T> {
+    type Output = Self;
+    fn mul(self, other: Self) -> Self {
+        Complex(self.0 * other.0 - self.1 * other.1, self.0 * other.1 + self.1 * other.0)
+    }
+}
+
+/// A value and its index as they stand in memory.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Pair<T>(T, i32);
+
+/// `MinLoc` and `MaxLoc` over `n` elements of a pair type, laid out by extent. Padding is not written.
+///
+/// # Safety
+/// Both are valid for `n` elements of `p` and do not overlap.
+pub(crate) unsafe fn locate(op: &Op, p: Primitive, input: *const u8, inout: *mut u8, n: usize) {
+    // SAFETY: the caller's promise; the type matches the primitive.
+    unsafe {
+        match p {
+            Primitive::FloatInt => pairs::<f32>(op, input, inout, n),
+            Primitive::DoubleInt => pairs::<f64>(op, input, inout, n),
+            Primitive::LongInt => pairs::<i64>(op, input, inout, n),
+            Primitive::TwoInt => pairs::<i32>(op, input, inout, n),
+            Primitive::ShortInt => pairs::<i16>(op, input, inout, n),
+            _ => {}
+        }
+    }
+}
+
+/// # Safety
+/// As [`locate`], with `T` the primitive's first half.
+unsafe fn pairs<T: Copy + PartialOrd>(op: &Op, input: *const u8, inout: *mut u8, n: usize) {
+    let least = matches!(op, Op::MinLoc);
+    let (input, inout) = (input.cast::<Pair<T>>(), inout.cast::<Pair<T>>());
+    for i in 0..n {
+        // SAFETY: `i < n`. Fields are read and written one by one, so padding stays untouched.
+        unsafe {
+            let (from, to) = (input.add(i), inout.add(i));
+            let (a, b) = ((&raw const (*from).0).read_unaligned(), (&raw const (*to).0).read_unaligned());
+            let (at, bt) = ((&raw const (*from).1).read_unaligned(), (&raw const (*to).1).read_unaligned());
+            let wins = if least { a < b } else { a > b };
+            if wins || (a == b && at < bt) {
+                (&raw mut (*to).0).write_unaligned(a);
+                (&raw mut (*to).1).write_unaligned(at);
+            }
+        }
+    }
+}

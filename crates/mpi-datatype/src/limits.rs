@@ -1,0 +1,15 @@
+//! Every limit of this crate.
+
+/// Deepest nesting of constructors; deeper is an error, so that no walk exhausts the stack.
+pub const MAX_NESTING_LEVELS: usize = 512;
+
+/// Longest type signature, in runs of equal primitives, that is brought to its canonical form.
+/// A longer one travels as [`Signature::ANY`](crate::Signature::ANY): unchecked instead of wrong.
+pub const MAX_SIGNATURE_RUNS: usize = 1 << 16;
+
+/// Size of the piece, in bytes, in which data goes from one non-contiguous layout to another.
+pub const COPY_PIECE_BYTES: usize = 4096;
+
+/// Alignment of [`Scratch`](crate::Scratch) memory, in bytes: the strictest of all primitives, and
+/// a cache line.
+pub const SCRATCH_ALIGN_BYTES: usize = 64;

@@ -1,0 +1,365 @@
+//! Packing, unpacking and typed copies: bytes between a layout in memory and packed form.
+//!
+//! Packed form is the type map's order, little-endian. Every function may stop and resume at any byte.
+
+use crate::buffer::PACKED;
+use crate::layout::{Check, Kind, SWAPS, Visit, walk_repeat};
+use crate::limits::COPY_PIECE_BYTES;
+use crate::{Datatype, DatatypeError, RecvBuf, SendBuf, Signature};
+
+impl SendBuf<'_> {
+    /// Packs from byte `from` of the packed form until `out` is full or the data ends; how many bytes.
+    pub fn pack(&self, from: usize, out: &mut [u8]) -> usize {
+        let take = self.bytes().saturating_sub(from).min(out.len());
+        if let Some(bytes) = self.contiguous() {
+            out[..take].copy_from_slice(&bytes[from.min(bytes.len())..][..take]);
+        } else {
+            let mut gather = Gather { base: self.ptr(), out, swaps: SWAPS };
+            walk(self.datatype(), self.count(), from, from + take, &mut gather);
+        }
+        take
+    }
+}
+
+impl RecvBuf<'_> {
+    /// Unpacks `bytes` as bytes `from ..` of the packed form, until they or the room end; how many.
+    /// Holes between elements are never touched.
+    pub fn unpack(&self, from: usize, bytes: &[u8]) -> usize {
+        let take = self.bytes().saturating_sub(from).min(bytes.len());
+        if take == 0 {
+            return 0;
+        }
+        if let Some((ptr, _)) = self.contiguous() {
+            // SAFETY: `from + take` bytes lie inside the room, which `RecvBuf::new` promised to be writable
+            // and looked at by nobody else, so it does not overlap `bytes`.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), ptr.add(from), take) };
+        } else {
+            let mut scatter = Scatter { base: self.ptr(), bytes: &bytes[..take], swaps: SWAPS };
+            walk(self.datatype(), self.count(), from, from + take, &mut scatter);
+        }
+        take
+    }
+
+    /// Checks the first `received` bytes of data for values that Rust does not know (a `bool` that is
+    /// neither 0 nor 1, a `char` that is none) and replaces them by `false` and `'\0'`.
+    ///
+    /// # Errors
+    /// The first such value; the peer's fault.
+    pub fn sanitize(&self, received: usize) -> Result<(), DatatypeError> {
+        if !self.datatype().needs_validation() {
+            return Ok(());
+        }
+        let mut clean = Sanitize { base: self.ptr(), found: None };
+        walk(self.datatype(), self.count(), 0, received.min(self.bytes()), &mut clean);
+        clean.found.map_or(Ok(()), Err)
+    }
+}
+
+impl Datatype {
+    /// Checks packed bytes, which start at an element's begin, for values that Rust does not know.
+    ///
+    /// # Errors
+    /// The first such value; the peer's fault.
+    pub fn validate(&self, bytes: &[u8]) -> Result<(), DatatypeError> {
+        if !self.needs_validation() || self.size() == 0 {
+            return Ok(());
+        }
+        let mut validate = Validate { bytes, found: None };
+        walk(self, bytes.len().div_ceil(self.size()), 0, bytes.len(), &mut validate);
+        validate.found.map_or(Ok(()), Err)
+    }
+}
+
+/// Copies data from one layout to another, as a message to oneself does. The buffers do not overlap, except that
+/// they may be the same.
+///
+/// # Errors
+/// More data than room; types that do not agree.
+pub fn copy(from: SendBuf<'_>, to: RecvBuf<'_>) -> Result<(), DatatypeError> {
+    let (have, room) = (from.bytes(), to.bytes());
+    if have > room {
+        return Err(DatatypeError::Truncated { have, room });
+    }
+    if have == 0 || (from.ptr() == to.ptr().cast_const() && from.datatype().same(to.datatype())) {
+        return Ok(());
+    }
+    if !Signature::agree(from.datatype().signature(), to.datatype().signature()) {
+        let (from, to) = (from.datatype().signature(), to.datatype().signature());
+        return Err(DatatypeError::Mismatch { from: Signature::describe(from), to: Signature::describe(to) });
+    }
+    // Packed data stands in wire order, everything else in the host's.
+    let swaps = SWAPS && from.datatype().same(&PACKED) != to.datatype().same(&PACKED);
+    let (dense_from, dense_to) = (!swaps && from.datatype().is_dense(), !swaps && to.datatype().is_dense());
+    if dense_from && dense_to {
+        // SAFETY: both are `have` touching bytes, valid by the promises of the two buffers.
+        unsafe { std::ptr::copy(from.ptr(), to.ptr(), have) };
+    } else if dense_from {
+        // SAFETY: as above for the source; nobody changes it.
+        let bytes = unsafe { std::slice::from_raw_parts(from.ptr(), have) };
+        walk(to.datatype(), to.count(), 0, have, &mut Scatter { base: to.ptr(), bytes, swaps: false });
+    } else if dense_to {
+        // SAFETY: as above for the destination; nobody else looks at it.
+        let out = unsafe { std::slice::from_raw_parts_mut(to.ptr(), have) };
+        walk(from.datatype(), from.count(), 0, have, &mut Gather { base: from.ptr(), out, swaps: false });
+    } else {
+        through_pieces(from, to, have, swaps);
+    }
+    Ok(())
+}
+
+/// Both sides have holes (or bytes are swapped): piece by piece.
+fn through_pieces(from: SendBuf<'_>, to: RecvBuf<'_>, have: usize, swaps: bool) {
+    let mut piece = [0u8; COPY_PIECE_BYTES];
+    let packed = |d: &Datatype| d.same(&PACKED);
+    let mut at = 0;
+    while at < have {
+        let out = &mut piece[..COPY_PIECE_BYTES.min(have - at)];
+        let len = out.len();
+        let swaps_out = swaps && !packed(from.datatype());
+        walk(
+            from.datatype(),
+            from.count(),
+            at,
+            at + len,
+            &mut Gather { base: from.ptr(), out, swaps: swaps_out },
+        );
+        let swaps_in = swaps && !packed(to.datatype());
+        let bytes = &piece[..len];
+        walk(
+            to.datatype(),
+            to.count(),
+            at,
+            at + len,
+            &mut Scatter { base: to.ptr(), bytes, swaps: swaps_in },
+        );
+        at += len;
+    }
+}
+
+/// Walks bytes `from .. to` of the packed form of `count` elements.
+pub(crate) fn walk(datatype: &Datatype, count: usize, from: usize, to: usize, visit: &mut impl Visit) {
+    if from >= to {
+        return;
+    }
+    let placed = datatype.placed();
+    match placed.piece.node {
+        // Elements without gaps: one block of the whole buffer.
+        crate::layout::Node::Block(kind) if datatype.is_dense() => {
+            debug_assert!(to <= count.saturating_mul(datatype.size()));
+            visit.part(placed.offset, from, to - from, kind);
+        }
+        _ => walk_repeat(&placed.piece, datatype.extent(), placed.offset, from, to, visit),
+    }
+}
+
+/// Memory to packed bytes. `out` is shortened from the front as it fills.
+struct Gather<'a> {
+    base: *const u8,
+    out: &'a mut [u8],
+    swaps: bool,
+}
+
+/// Packed bytes to memory. `bytes` is shortened from the front as they go.
+struct Scatter<'a> {
+    base: *mut u8,
+    bytes: &'a [u8],
+    swaps: bool,
+}
+
+impl Gather<'_> {
+    fn next(&mut self, len: usize) -> *mut u8 {
+        let (now, rest) = std::mem::take(&mut self.out).split_at_mut(len);
+        self.out = rest;
+        now.as_mut_ptr()
+    }
+}
+
+impl Scatter<'_> {
+    fn next(&mut self, len: usize) -> *const u8 {
+        let (now, rest) = self.bytes.split_at(len);
+        self.bytes = rest;
+        now.as_ptr()
+    }
+}
+
+impl Visit for Gather<'_> {
+    fn blocks(&mut self, offset: isize, stride: isize, count: usize, len: usize, kind: Kind) {
+        if self.swaps && kind.unit > 1 {
+            return (0..count).for_each(|i| self.part(offset + stride * i as isize, 0, len, kind));
+        }
+        let src = self.base.wrapping_offset(offset);
+        let dst = self.next(count * len);
+        // SAFETY: the walk visits only bytes of the type map, which the buffer's promise covers; `next` made
+        // room for `count * len` bytes.
+        unsafe { copy_blocks(src, stride, dst, len as isize, count, len) }
+    }
+
+    fn part(&mut self, offset: isize, skip: usize, len: usize, kind: Kind) {
+        let unit = usize::from(kind.unit);
+        let src = self.base.wrapping_offset(offset);
+        let dst = self.next(len);
+        if self.swaps && unit > 1 {
+            for (i, at) in (skip..skip + len).enumerate() {
+                // SAFETY: as in `blocks`; a byte's mirror image lies in the same primitive.
+                unsafe { *dst.add(i) = *src.wrapping_add(mirror(at, unit)) };
+            }
+        } else {
+            // SAFETY: as in `blocks`.
+            unsafe { std::ptr::copy_nonoverlapping(src.wrapping_add(skip), dst, len) };
+        }
+    }
+}
+
+impl Visit for Scatter<'_> {
+    fn blocks(&mut self, offset: isize, stride: isize, count: usize, len: usize, kind: Kind) {
+        if self.swaps && kind.unit > 1 {
+            return (0..count).for_each(|i| self.part(offset + stride * i as isize, 0, len, kind));
+        }
+        let dst = self.base.wrapping_offset(offset);
+        let src = self.next(count * len);
+        // SAFETY: the walk visits only bytes of the type map, which the buffer's promise covers; `next`
+        // checked that there are `count * len` bytes.
+        unsafe { copy_blocks(src, len as isize, dst, stride, count, len) }
+    }
+
+    fn part(&mut self, offset: isize, skip: usize, len: usize, kind: Kind) {
+        let unit = usize::from(kind.unit);
+        let dst = self.base.wrapping_offset(offset);
+        let src = self.next(len);
+        if self.swaps && unit > 1 {
+            for (i, at) in (skip..skip + len).enumerate() {
+                // SAFETY: as in `blocks`; a byte's mirror image lies in the same primitive.
+                unsafe { *dst.wrapping_add(mirror(at, unit)) = *src.add(i) };
+            }
+        } else {
+            // SAFETY: as in `blocks`.
+            unsafe { std::ptr::copy_nonoverlapping(src, dst.wrapping_add(skip), len) };
+        }
+    }
+}
+
+/// Where byte `at` of a block stands when each `unit` bytes are reversed.
+fn mirror(at: usize, unit: usize) -> usize {
+    at / unit * unit + (unit - 1 - at % unit)
+}
+
+/// Copies `count` blocks of `len` bytes; the usual sizes as single loads and stores.
+///
+/// # Safety
+/// All blocks on both sides are valid and no source overlaps a destination.
+#[inline]
+unsafe fn copy_blocks(src: *const u8, from: isize, dst: *mut u8, to: isize, count: usize, len: usize) {
+    // SAFETY: the caller's promise, unchanged.
+    unsafe {
+        match len {
+            1 => copy_sized::<1>(src, from, dst, to, count),
+            2 => copy_sized::<2>(src, from, dst, to, count),
+            4 => copy_sized::<4>(src, from, dst, to, count),
+            8 => copy_sized::<8>(src, from, dst, to, count),
+            12 => copy_sized::<12>(src, from, dst, to, count),
+            16 => copy_sized::<16>(src, from, dst, to, count),
+            24 => copy_sized::<24>(src, from, dst, to, count),
+            32 => copy_sized::<32>(src, from, dst, to, count),
+            _ => {
+                for i in 0..count as isize {
+                    let (s, d) = (src.wrapping_offset(from * i), dst.wrapping_offset(to * i));
+                    std::ptr::copy_nonoverlapping(s, d, len);
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`copy_blocks`] with `len` = `N`.
+#[inline]
+unsafe fn copy_sized<const N: usize>(
+    mut src: *const u8,
+    from: isize,
+    mut dst: *mut u8,
+    to: isize,
+    count: usize,
+) {
+    for _ in 0..count {
+        // SAFETY: the caller's promise; arrays of bytes have no alignment.
+        unsafe { dst.cast::<[u8; N]>().write(src.cast::<[u8; N]>().read()) };
+        src = src.wrapping_offset(from);
+        dst = dst.wrapping_offset(to);
+    }
+}
+
+fn wrong(check: Check, bytes: &[u8]) -> Option<DatatypeError> {
+    match (check, bytes) {
+        (Check::Bool, [b]) if *b > 1 => Some(DatatypeError::Value { what: "bool", value: u32::from(*b) }),
+        _ => None,
+    }
+}
+
+fn wrong_char(value: u32) -> Option<DatatypeError> {
+    if char::from_u32(value).is_some() { None } else { Some(DatatypeError::Value { what: "char", value }) }
+}
+
+/// Looks at values in memory and replaces wrong ones.
+struct Sanitize {
+    base: *mut u8,
+    found: Option<DatatypeError>,
+}
+
+impl Visit for Sanitize {
+    fn blocks(&mut self, offset: isize, stride: isize, count: usize, len: usize, kind: Kind) {
+        if kind.check != Check::Nothing {
+            (0..count).for_each(|i| self.part(offset + stride * i as isize, 0, len, kind));
+        }
+    }
+
+    fn part(&mut self, offset: isize, skip: usize, len: usize, kind: Kind) {
+        let at = self.base.wrapping_offset(offset).wrapping_add(skip);
+        if kind.check == Check::Nothing {
+            return;
+        }
+        // SAFETY: bytes of the type map, which the buffer's promise covers.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(at, len) };
+        if kind.check == Check::Bool {
+            for b in bytes.iter_mut() {
+                if let Some(error) = wrong(Check::Bool, &[*b]) {
+                    *b = 0;
+                    self.found.get_or_insert(error);
+                }
+            }
+            return;
+        }
+        for c in bytes.chunks_exact_mut(4) {
+            if let Some(error) = wrong_char(u32::from_ne_bytes([c[0], c[1], c[2], c[3]])) {
+                c.fill(0);
+                self.found.get_or_insert(error);
+            }
+        }
+    }
+}
+
+/// Looks at values in packed bytes.
+struct Validate<'a> {
+    bytes: &'a [u8],
+    found: Option<DatatypeError>,
+}
+
+impl Visit for Validate<'_> {
+    fn blocks(&mut self, _: isize, _: isize, count: usize, len: usize, kind: Kind) {
+        self.part(0, 0, count * len, kind);
+    }
+
+    fn part(&mut self, _: isize, _: usize, len: usize, kind: Kind) {
+        let (now, rest) = self.bytes.split_at(len);
+        self.bytes = rest;
+        if self.found.is_some() {
+            return;
+        }
+        self.found = match kind.check {
+            Check::Nothing => None,
+            Check::Bool => now.iter().find_map(|b| wrong(Check::Bool, &[*b])),
+            Check::Char => {
+                now.chunks_exact(4).find_map(|c| wrong_char(u32::from_le_bytes([c[0], c[1], c[2], c[3]])))
+            }
+        };
+    }
+}

@@ -1,0 +1,94 @@
+//! Temporaries with the layout of a datatype, for algorithms above that have no `unsafe`.
+
+use crate::buffer::PACKED;
+use crate::limits::SCRATCH_ALIGN_BYTES;
+use crate::{Datatype, DatatypeError, RecvBuf, SendBuf};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+
+/// Owned memory for `count` elements of a datatype, zeroed at first.
+///
+/// The buffers it hands out name its memory: an immediate operation that takes one is to complete
+/// before the scratch is dropped, as with any memory.
+#[derive(Debug)]
+pub struct Scratch {
+    memory: *mut u8,
+    layout: Layout,
+    /// Address of displacement 0 of the first element.
+    origin: *mut u8,
+    count: usize,
+    datatype: Datatype,
+}
+
+// SAFETY: it owns its memory.
+unsafe impl Send for Scratch {}
+// SAFETY: a shared scratch gives out buffers, whose users answer for their accesses.
+unsafe impl Sync for Scratch {}
+
+impl Scratch {
+    /// Room for `count` elements.
+    ///
+    /// # Errors
+    /// A span that overflows the address space.
+    pub fn new(count: usize, datatype: &Datatype) -> Result<Scratch, DatatypeError> {
+        let overflow = DatatypeError::Overflow { what: "span of a temporary" };
+        let (first, past) = span(count, datatype).ok_or_else(|| overflow.clone())?;
+        let align = SCRATCH_ALIGN_BYTES as isize;
+        // Displacement 0 is aligned: start at a multiple below the first byte of data.
+        let start = first.div_euclid(align) * align;
+        let layout =
+            Layout::from_size_align((past - start) as usize, SCRATCH_ALIGN_BYTES).map_err(|_| overflow)?;
+        let memory = if layout.size() == 0 {
+            std::ptr::without_provenance_mut(SCRATCH_ALIGN_BYTES)
+        } else {
+            // SAFETY: the size is not zero.
+            unsafe { alloc_zeroed(layout) }
+        };
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        let origin = memory.wrapping_offset(-start);
+        Ok(Scratch { memory, layout, origin, count, datatype: datatype.clone() })
+    }
+
+    /// Room for `len` bytes of packed data.
+    ///
+    /// # Errors
+    /// A length that overflows the address space.
+    pub fn packed(len: usize) -> Result<Scratch, DatatypeError> {
+        Scratch::new(len, &PACKED)
+    }
+
+    /// What stands in it.
+    #[inline]
+    pub fn send(&self) -> SendBuf<'_> {
+        self.recv().as_send()
+    }
+
+    /// Its room.
+    #[inline]
+    pub fn recv(&self) -> RecvBuf<'_> {
+        // SAFETY: the memory covers the span of `count` elements, initialised, and is owned.
+        unsafe { RecvBuf::new(self.origin, self.count, &self.datatype) }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.layout.size() > 0 {
+            // SAFETY: allocated with this layout in `new`.
+            unsafe { dealloc(self.memory, self.layout) };
+        }
+    }
+}
+
+/// First byte of data of `count` elements and the end of the last, as displacements.
+fn span(count: usize, datatype: &Datatype) -> Option<(isize, isize)> {
+    if count == 0 || datatype.size() == 0 {
+        return Some((0, 0));
+    }
+    let last = isize::try_from(count - 1).ok()?.checked_mul(datatype.extent())?;
+    let first = datatype.true_lb().checked_add(last.min(0))?;
+    let past = datatype.true_lb().checked_add(datatype.true_extent())?.checked_add(last.max(0))?;
+    // Keep the difference and the rounding far from the edge.
+    (first > isize::MIN / 4 && past < isize::MAX / 4).then_some((first, past))
+}
