@@ -108,6 +108,11 @@ pub trait BtlTx: Send {
     fn send(&mut self, ep: Ep, msg: Am<'_>) -> Result<Sent, SendError>;
     /// Pushes out everything that was held back.
     fn flush(&mut self);
+    /// Nothing that was sent still waits inside this process. Finalisation polls until then, so
+    /// that the last messages and the goodbyes are not lost with the process.
+    fn quiet(&self) -> bool {
+        true
+    }
     /// Offers memory for the peer to `get`. The memory stays valid and unchanged until
     /// [`Sink::completed`] reports `op`, which happens when the peer has taken all of it.
     /// `None`: not possible here.

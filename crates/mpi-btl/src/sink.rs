@@ -18,14 +18,16 @@ pub enum Place {
     /// and thrown away.
     Done,
     /// Put the bytes after `have` into `into` (exactly `total - have.len()` long), then call
-    /// [`Sink::arrived`]. The engine keeps the memory valid until then or until `revoke`.
+    /// [`Sink::arrived`] (at once when nothing is left to come). The engine keeps the memory valid
+    /// until then, until `revoke`, or until the peer is down.
     Direct {
         /// Name for `arrived` and `revoke`.
         bulk: BulkId,
         /// Destination of the rest of the body.
         into: Span,
     },
-    /// Hand over the bytes after `have` with [`Sink::chunk`] as they come.
+    /// Hand over the bytes after `have` with [`Sink::chunk`] as they come. When nothing is left to
+    /// come, one empty chunk with `last` follows at once.
     Chunks(BulkId),
 }
 
@@ -56,6 +58,14 @@ pub trait Sink {
     fn completed(&mut self, ep: Ep, op: OpId, result: Result<(), String>);
     /// A peer that answered `Full` takes messages again.
     fn writable(&mut self, ep: Ep);
-    /// The peer is gone; nothing more comes from it and every operation with it fails.
+    /// The peer is gone; nothing more comes from it. Every operation that was pending with it has
+    /// been reported by [`completed`](Sink::completed) with `Err` before; memory given by
+    /// [`Place::Direct`] is the engine's again. Reported once per peer.
     fn down(&mut self, ep: Ep, why: Down);
+    /// A peer that [`BtlTx::connect`](crate::BtlTx::connect) has not named yet has reached this
+    /// process and proved who it is. The number under which its messages are to be delivered;
+    /// `None` keeps it waiting, unread, until `connect` names it.
+    fn introduced(&mut self, _job: &str, _world_rank: u32) -> Option<Ep> {
+        None
+    }
 }

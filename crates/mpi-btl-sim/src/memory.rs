@@ -1,0 +1,31 @@
+//! The one place that touches memory lent by the engine.
+#![allow(unsafe_code)]
+
+use mpi_btl::Span;
+use std::ops::Range;
+
+/// Reads part of lent or exposed memory.
+///
+/// Called only between the call that lent the memory and the report that gives it back.
+pub(crate) fn read(span: Span, range: Range<usize>) -> Vec<u8> {
+    assert!(range.start <= range.end && range.end <= span.len(), "read outside of lent memory");
+    if range.is_empty() {
+        return Vec::new();
+    }
+    // SAFETY: the lender keeps `span` valid and unchanged until it is reported complete, which the
+    // caller has not done yet; the range was checked.
+    unsafe { std::slice::from_raw_parts(span.ptr().add(range.start), range.len()) }.to_vec()
+}
+
+/// Writes `bytes` into memory given for a delivery or a `get`, from byte `at` on.
+///
+/// Called only between the call that gave the memory and the report that gives it back.
+pub(crate) fn write(span: Span, at: usize, bytes: &[u8]) {
+    assert!(at + bytes.len() <= span.len(), "write outside of given memory");
+    if bytes.is_empty() {
+        return;
+    }
+    // SAFETY: the giver keeps `span` valid for writes and untouched until it is reported complete or
+    // revoked, which has not happened yet; the bounds were checked; `bytes` is our own memory.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), span.ptr().add(at), bytes.len()) }
+}
