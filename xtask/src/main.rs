@@ -1,2 +1,73 @@
-//! Everything scripted.
-fn main() {}
+//! Everything scripted about this workspace, as `cargo xtask SUBCOMMAND`.
+//!
+//! No script outside knows how to check or measure the project: `.ci/run` calls `cargo xtask ci` and nothing else.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod callgrind;
+mod checks;
+mod ci;
+mod conformance;
+mod shell;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Checks, measurements and conformance runs of this workspace")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything that a change must pass, in order
+    Ci(ci::Options),
+    /// Rules of the workspace: dependencies, unsafe files, lengths, documents
+    Tidy,
+    /// Unit tests, API tests and documentation tests, each bounded in time
+    Test,
+    /// Models of the lock-free code under loom
+    Loom,
+    /// Every fuzz target for a short while (needs nightly and cargo-fuzz)
+    Fuzz(checks::FuzzOptions),
+    /// Our programs beside three C implementations and mpi-rs, in one interleaved run
+    Bench(bench::Options),
+    /// Instructions per small message, under valgrind
+    Callgrind(callgrind::Options),
+    /// Programs written for other implementations, unmodified, on ours
+    Conformance {
+        #[command(subcommand)]
+        suite: Conformance,
+    },
+}
+
+#[derive(Subcommand)]
+enum Conformance {
+    /// The examples that the package `mpi` (rsmpi) ships
+    Rsmpi(conformance::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Ci(options) => ci::run(&options),
+        Command::Tidy => tidy::run(),
+        Command::Test => checks::test(),
+        Command::Loom => checks::loom(),
+        Command::Fuzz(options) => checks::fuzz(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::Callgrind(options) => callgrind::run(&options),
+        Command::Conformance { suite: Conformance::Rsmpi(options) } => conformance::run(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

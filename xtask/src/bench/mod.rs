@@ -1,0 +1,182 @@
+//! `cargo xtask bench`: our programs beside three C implementations and mpi-rs.
+//!
+//! Every round runs every case once on every implementation, one after the other, so that a machine whose speed
+//! drifts drifts for all alike. A figure is the median over the rounds.
+
+mod cases;
+mod figures;
+mod implementations;
+mod plot;
+mod report;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cases::{CASES, Case, FIGURES, Suite};
+use figures::{Samples, Verdict};
+use implementations::Implementation;
+
+const RUN_LIMIT: Duration = Duration::from_secs(120);
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Suites to run; all unless given
+    #[arg(long, value_delimiter = ',')]
+    suite: Vec<Suite>,
+    /// Only cases whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+    /// Rounds; every round runs every case on every implementation
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// One round, written under target/ instead of docs/
+    #[arg(long)]
+    quick: bool,
+    /// Leave this implementation out
+    #[arg(long, value_delimiter = ',')]
+    without: Vec<Implementation>,
+    /// Folder for the report; docs/benchmarks, or target/bench for a part
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Fail if a target is missed
+    #[arg(long)]
+    strict: bool,
+}
+
+/// What was run, and what went wrong with it.
+pub struct Run {
+    pub samples: Samples,
+    pub implementations: Vec<Implementation>,
+    pub rounds: u32,
+    pub failures: Vec<String>,
+}
+
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let cases: Vec<&Case> = CASES.iter().filter(|case| options.wants(case)).collect();
+    anyhow::ensure!(!cases.is_empty(), "no case has that name; there are {}", names().join(", "));
+    let mut run = Run {
+        samples: Samples::default(),
+        implementations: Vec::new(),
+        rounds: if options.quick { 1 } else { options.rounds },
+        failures: Vec::new(),
+    };
+    prepare(options, &mut run)?;
+    for round in 1..=run.rounds {
+        for case in &cases {
+            for who in run.implementations.clone() {
+                measure(case, who, &mut run);
+            }
+            eprintln!("round {round} of {}: {}", run.rounds, case.name);
+        }
+    }
+    let out = options.folder(cases.len());
+    report::write(&out, &run)?;
+    plot::write(&out, &run)?;
+    println!("{}\nwritten to {}", report::table(&run), out.display());
+    let missed = FIGURES.iter().filter(|figure| Verdict::of(figure, &run.samples) == Verdict::Missed).count();
+    println!("{missed} targets missed, {} runs failed", run.failures.len());
+    anyhow::ensure!(!options.strict || missed == 0, "{missed} targets missed");
+    Ok(())
+}
+
+impl Options {
+    fn wants(&self, case: &Case) -> bool {
+        let suite = self.suite.is_empty() || self.suite.contains(&case.suite);
+        suite && self.only.as_ref().is_none_or(|part| case.name.contains(part.as_str()))
+    }
+
+    /// Only a whole run replaces the record in the documents.
+    fn folder(&self, cases: usize) -> PathBuf {
+        let whole = cases == CASES.len() && !self.quick && self.without.is_empty();
+        match &self.out {
+            Some(folder) => folder.clone(),
+            None if whole => crate::workspace::root().join("docs/benchmarks"),
+            None => crate::workspace::target().join("bench/report"),
+        }
+    }
+}
+
+fn names() -> Vec<&'static str> {
+    CASES.iter().map(|case| case.name).collect()
+}
+
+/// A peer that cannot be had is left out with its reason; our own half must build.
+fn prepare(options: &Options, run: &mut Run) -> anyhow::Result<()> {
+    for who in Implementation::ALL {
+        if options.without.contains(&who) {
+            continue;
+        }
+        match who.prepare() {
+            Ok(()) => run.implementations.push(who),
+            Err(error) if who == Implementation::Ours => return Err(error),
+            Err(error) => {
+                println!("skipped: {}: {error:#}", who.title());
+                run.failures.push(format!("{}: {error:#}", who.title()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One case on one implementation. Where it has several ways of running, the best value of each figure counts.
+fn measure(case: &Case, who: Implementation, run: &mut Run) {
+    let mut best: Vec<(String, f64)> = Vec::new();
+    for launch in who.launches(case) {
+        let shown = launch.shown().to_owned();
+        match launch.capture(RUN_LIMIT) {
+            Ok(outcome) if outcome.ok() => {
+                let mut values = results(&outcome.stdout);
+                values.push(("elapsed".into(), outcome.elapsed.as_secs_f64()));
+                for (key, value) in values {
+                    match best.iter_mut().find(|(known, _)| *known == key) {
+                        Some((_, least)) => *least = least.min(value),
+                        None => best.push((key, value)),
+                    }
+                }
+            }
+            Ok(outcome) => run.failures.push(format!("{shown}: {}\n{}", outcome.end(), outcome.tail(6))),
+            Err(error) => run.failures.push(format!("{error:#}")),
+        }
+    }
+    for (key, value) in best {
+        run.samples.add(case.name, &key, who, value);
+    }
+}
+
+/// The `RESULT key value` lines. Memory is told by every rank; the largest counts.
+fn results(stdout: &str) -> Vec<(String, f64)> {
+    let mut values: Vec<(String, f64)> = Vec::new();
+    for line in stdout.lines() {
+        let mut words = line.split_whitespace();
+        let (Some("RESULT"), Some(key), Some(Ok(value))) =
+            (words.next(), words.next(), words.next().map(str::parse))
+        else {
+            continue;
+        };
+        let key = if key.starts_with("rss_kib/") { "rss_kib" } else { key };
+        match values.iter_mut().find(|(known, _)| known == key) {
+            Some((_, largest)) => *largest = f64::max(*largest, value),
+            None => values.push((key.into(), value)),
+        }
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_has_its_case() {
+        for figure in FIGURES {
+            assert!(CASES.iter().any(|case| case.name == figure.case), "{}", figure.title);
+        }
+    }
+
+    #[test]
+    fn results_are_read_and_noise_is_not() {
+        let text =
+            "hello\nRESULT latency/8 0.25\nRESULT rss_kib/0 10\nRESULT rss_kib/1 12\nRESULT broken x\n";
+        assert_eq!(results(text), [("latency/8".to_owned(), 0.25), ("rss_kib".to_owned(), 12.0)]);
+    }
+}

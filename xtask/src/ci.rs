@@ -1,0 +1,89 @@
+//! `cargo xtask ci`: what every change must pass. Cheap checks first; all of them run, and the end names those that
+//! failed.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure};
+
+use crate::checks::FuzzOptions;
+use crate::shell::Cmd;
+use crate::workspace::{cargo, root, target};
+use crate::{callgrind, checks, conformance, tidy};
+
+const STEP_LIMIT: Duration = Duration::from_secs(1200);
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Only the steps whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+}
+
+type Step = (&'static str, fn() -> anyhow::Result<()>);
+
+const STEPS: &[Step] = &[
+    ("format", || cargo_step("fmt --all --check")),
+    ("lint", || cargo_step("clippy --workspace --all-targets -- -D warnings")),
+    ("lint TCP alone", || cargo_step("clippy -p mpi --no-default-features --features tcp -- -D warnings")),
+    ("lint shared memory alone", || {
+        cargo_step("clippy -p mpi --no-default-features --features shm -- -D warnings")
+    }),
+    ("tidy", tidy::run),
+    ("documents", documents),
+    ("test", checks::test),
+    ("loom", checks::loom),
+    ("conformance", || conformance::run(&conformance::Options::for_ci())),
+    ("heat", heat),
+    ("instructions", || callgrind::run(&callgrind::Options::default())),
+    ("fuzz", || checks::fuzz(&FuzzOptions::for_ci())),
+];
+
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let mut failed = Vec::new();
+    let wanted = |name: &str| options.only.as_ref().is_none_or(|part| name.contains(part.as_str()));
+    for (name, step) in STEPS.iter().filter(|(name, _)| wanted(name)) {
+        println!("== {name}");
+        let began = Instant::now();
+        if let Err(error) = step() {
+            println!("== {name} FAILED: {error:#}");
+            failed.push(*name);
+        }
+        println!("== {name}: {:.0} s", began.elapsed().as_secs_f64());
+    }
+    println!("ci took {:.0} s", start.elapsed().as_secs_f64());
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn cargo_step(words: &str) -> anyhow::Result<()> {
+    Cmd::new(cargo()).words(words).dir(root()).run(STEP_LIMIT)
+}
+
+fn documents() -> anyhow::Result<()> {
+    let cmd = Cmd::new(cargo()).words("doc --workspace --no-deps --document-private-items").dir(root());
+    cmd.env("RUSTDOCFLAGS", "-D warnings").run(STEP_LIMIT)
+}
+
+/// The main job as a new user runs it, over each choice of transport.
+fn heat() -> anyhow::Result<()> {
+    let folder = target().join("heat");
+    std::fs::create_dir_all(&folder)?;
+    cargo_step("build --quiet --release -p mpiexec")?;
+    for btl in ["shm,tcp", "tcp"] {
+        let picture = folder.join("heat.png");
+        // What an earlier run left must not pass for this one's.
+        let _ = std::fs::remove_file(&picture);
+        let run = Cmd::new(target().join("release/mpiexec")).words("-n 4 -p mpi --example heat").dir(&folder);
+        run.env("MPI_BTL", btl).run(STEP_LIMIT)?;
+        ensure!(is_png(&picture), "heat left no picture");
+    }
+    Ok(())
+}
+
+fn is_png(path: &Path) -> bool {
+    std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.len() > 1000)
+}
