@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 
 use crate::shell::{Cmd, exists};
 use crate::workspace::{cargo, root, target};
@@ -78,12 +78,19 @@ pub fn fuzz(options: &FuzzOptions) -> anyhow::Result<()> {
     if targets.is_empty() {
         bail!("no fuzz target has that name");
     }
+    let mut failed = 0;
     for target in &targets {
         let run = Cmd::new("rustup").words("run nightly cargo fuzz run").arg(target);
         let limit = format!("-max_total_time={}", options.seconds);
-        nightly(run.words("--").arg(limit).words("-rss_limit_mb=1024 -max_len=4096 -verbosity=0"))
-            .run(TEST_LIMIT)?;
+        let outcome = nightly(run.words("--").arg(limit).words("-rss_limit_mb=1024 -max_len=4096"))
+            .capture(TEST_LIMIT)?;
+        println!("{} fuzz target {target}", if outcome.ok() { "pass" } else { "FAIL" });
+        if !outcome.ok() {
+            println!("{}\n{}", outcome.end(), outcome.tail(40));
+            failed += 1;
+        }
     }
-    println!("{} passed, 0 failed", targets.len());
+    println!("{} passed, {failed} failed", targets.len() - failed);
+    ensure!(failed == 0, "{failed} fuzz targets failed");
     Ok(())
 }

@@ -23,7 +23,7 @@ pub struct Options {
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
 const STEPS: &[Step] = &[
-    ("format", || cargo_step("fmt --all --check")),
+    ("format", format),
     ("lint", || cargo_step("clippy --workspace --all-targets -- -D warnings")),
     ("lint TCP alone", || cargo_step("clippy -p mpi --no-default-features --features tcp -- -D warnings")),
     ("lint shared memory alone", || {
@@ -61,6 +61,11 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 
 fn cargo_step(words: &str) -> anyhow::Result<()> {
     Cmd::new(cargo()).words(words).dir(root()).run(STEP_LIMIT)
+}
+
+fn format() -> anyhow::Result<()> {
+    cargo_step("fmt --all --check")?;
+    cargo_step("fmt --manifest-path fuzz/Cargo.toml --check")
 }
 
 fn documents() -> anyhow::Result<()> {
