@@ -11,13 +11,20 @@
 
 mod biased;
 pub mod cpuset;
+#[cfg(not(loom))]
+pub mod cross_copy;
+#[cfg(not(loom))]
+pub mod doorbell;
 mod futex;
+pub mod inbox;
 pub mod limits;
 pub mod membarrier;
 mod parking;
 mod primitive;
+pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;
+mod sleep;
 pub mod spawn;
 
 pub use biased::{BiasedLock, Guard};

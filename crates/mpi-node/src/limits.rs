@@ -27,3 +27,7 @@ pub const LOCK_SPIN_TURNS: u32 = 100;
 pub const YIELD_TURNS: u32 = 1_000;
 /// A blocked rank looks after so long whether its peers are alive.
 pub const LIVENESS_PERIOD: Duration = Duration::from_millis(200);
+/// Smallest piece that one side claims in a copy by both sides, in bytes. A multiple of a page.
+pub const REGION_PIECE_BYTES_MIN: u64 = 16 * 1024;
+/// Largest such piece.
+pub const REGION_PIECE_BYTES_MAX: u64 = 256 * 1024;

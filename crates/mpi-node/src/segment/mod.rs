@@ -4,15 +4,19 @@
 //! inherit it; each rank maps it ([`Segment::attach`]). Nothing has a name, so nothing is left behind.
 //! Blocks are reserved before they are touched, so that no access raises SIGBUS.
 
+mod access;
 mod control;
 mod layout;
 mod region;
 
 use crate::limits::{INBOX_BYTES, MAX_RANKS, REGION_SLOTS, RING_CELLS};
-use crate::membarrier;
+use crate::{membarrier, sleep};
+pub use access::{Part, Presence, SleepOn, Sleeper, TakeError, Taking};
 use layout::{Layout, PAGE};
+pub use region::Offer;
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// First word of a segment: "MPInode1" read little-endian.
 const MAGIC: u64 = u64::from_le_bytes(*b"MPInode1");
@@ -161,6 +165,9 @@ pub struct Segment {
     slot: u32,
     /// Senders must fence themselves.
     fence: bool,
+    inbox_taken: AtomicBool,
+    /// A bit per ring into this rank.
+    rings_opened: AtomicU64,
 }
 
 impl Segment {
@@ -184,7 +191,17 @@ impl Segment {
             .len(layout.total())
             .map_raw(&file)
             .map_err(system("mapping", layout.total()))?;
-        Ok(Segment { map, file, layout, slot, fence: !fence_by_kernel })
+        let segment = Segment {
+            map,
+            file,
+            layout,
+            slot,
+            fence: !fence_by_kernel,
+            inbox_taken: AtomicBool::new(false),
+            rings_opened: AtomicU64::new(0),
+        };
+        segment.appear();
+        Ok(segment)
     }
 
     /// Reads and checks the header without mapping anything.
