@@ -27,6 +27,9 @@ pub mod reserved {
     pub const RENDEZVOUS_DATA: u32 = 0x7AB0_0DA7;
     /// The receiver has matched (and, for a pulled message, taken all of) an announced message.
     pub const ACKNOWLEDGE: u32 = 0x7AB0_0ACC;
+    /// The sender wants an announced message back, if nobody has matched it: answered by an
+    /// acknowledgement that it was dropped, or not at all.
+    pub const CANCEL: u32 = 0x7AB0_CA9C;
     /// Flow control: announce instead of sending eagerly, or stop doing so.
     pub const FLOW: u32 = 0x7AB0_F10E;
     /// The peer leaves in good order; what follows on this connection is end of file.

@@ -1,0 +1,94 @@
+//! What an engine is made from.
+
+use crate::limits;
+use crate::report::{Blocked, Fatal};
+use mpi_btl::{Ep, Opened, PeerInfo};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Tells who a peer is. Asked once per peer, on first use.
+pub trait Directory: Send + Sync {
+    /// Looks the peer up.
+    ///
+    /// # Errors
+    /// The fact, for people.
+    fn lookup(&self, ep: Ep) -> Result<PeerInfo, String>;
+
+    /// The number of a process that reached this one first, by its identity. `None`: not known
+    /// (yet); it is kept waiting.
+    fn identify(&self, _job: &str, _world_rank: u32) -> Option<Ep> {
+        None
+    }
+}
+
+/// How a waiting thread waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpinPolicy {
+    /// Processors that the ranks on this node may use together.
+    pub processors: usize,
+    /// Ranks of the job on this node.
+    pub ranks_on_node: usize,
+    /// Spinning before parking, where processors suffice.
+    pub spin: Duration,
+    /// Handing over before parking, where they do not.
+    pub yielding: Duration,
+}
+
+impl SpinPolicy {
+    /// The usual times.
+    pub fn new(processors: usize, ranks_on_node: usize) -> SpinPolicy {
+        SpinPolicy { processors, ranks_on_node, spin: limits::SPIN_TIME, yielding: limits::YIELD_TIME }
+    }
+
+    pub(crate) fn crowded(&self) -> bool {
+        self.ranks_on_node > self.processors
+    }
+}
+
+/// Limits that a user may set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Unexpected bytes above which peers are told to announce instead of sending.
+    pub unexpected_mark_bytes: u64,
+    /// Time after which a blocked operation is reported.
+    pub blocked_report: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            unexpected_mark_bytes: limits::UNEXPECTED_MARK_BYTES,
+            blocked_report: limits::BLOCKED_REPORT_TIME,
+        }
+    }
+}
+
+/// Called by the engine, on whatever thread found out, without its lock held.
+pub struct Hooks {
+    /// An operation has been blocked for [`Limits::blocked_report`]; once per operation.
+    pub on_blocked: Box<dyn Fn(&Blocked) + Send + Sync>,
+    /// A peer is gone without a goodbye, or ended the job.
+    pub on_fatal: Box<dyn Fn(&Fatal) + Send + Sync>,
+}
+
+impl Default for Hooks {
+    fn default() -> Hooks {
+        Hooks { on_blocked: Box::new(|_| {}), on_fatal: Box::new(|_| {}) }
+    }
+}
+
+/// What an engine is made from.
+pub struct EngineConfig {
+    /// This process.
+    pub me: Ep,
+    /// The open backends, best first, with their names.
+    pub backends: Vec<(&'static str, Opened)>,
+    /// Who the peers are.
+    pub directory: Arc<dyn Directory>,
+    /// How to wait.
+    pub spin: SpinPolicy,
+    /// Limits.
+    pub limits: Limits,
+    /// Who is told.
+    pub hooks: Hooks,
+}

@@ -1,0 +1,367 @@
+//! The state of an engine, behind its lock, and the small steps that everything else is made of.
+
+use crate::activity::{Inside, Step};
+use crate::config::{Directory, EngineConfig, Limits};
+use crate::context::{Context, ContextSpec, Dropped, Face};
+use crate::direct::Direct;
+use crate::lanes::Lanes;
+use crate::peer::{Link, Peers};
+use crate::report::Fatal;
+use crate::request::{Kind, Phase, RequestId, Requests, flag};
+use crate::sink::Bulks;
+use crate::store::Store;
+use crate::waiting::Waiters;
+use crate::{Error, ErrorClass, Status};
+use mpi_btl::{BtlRx, BtlTx, BulkId, ConnectError, Ep};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Everything behind the lock: the receiving halves, and the rest, which they deliver into.
+pub(crate) struct Core {
+    pub rx: Vec<Box<dyn BtlRx>>,
+    /// How often each backend found nothing in a row; quiet ones are polled rarely.
+    pub idle: Vec<u8>,
+    pub state: State,
+}
+
+/// The attached buffer of buffered mode, as an account: the copies are the engine's own.
+#[derive(Default)]
+pub(crate) struct Attached {
+    pub room: Option<usize>,
+    pub used: usize,
+}
+
+/// The state that deliveries change.
+pub(crate) struct State {
+    pub me: Ep,
+    pub tx: Vec<Box<dyn BtlTx>>,
+    pub directory: Arc<dyn Directory>,
+    pub limits: Limits,
+    pub peers: Peers,
+    pub lanes: Lanes,
+    pub requests: Requests,
+    pub store: Store,
+    pub bulks: Bulks,
+    pub direct: Direct,
+    /// Activities of which a request has completed.
+    pub ready: VecDeque<u32>,
+    /// Peers that may have room again.
+    pub dirty: Vec<Ep>,
+    /// Pulls that the transport was too busy for.
+    pub retry: Vec<u32>,
+    /// Bodies on their way that nobody wants any more, by backend.
+    pub revoked: Vec<(usize, BulkId)>,
+    /// What the hooks are to be told once the lock is free.
+    pub fatal: Vec<Fatal>,
+    /// A backend holds messages back until it is flushed.
+    pub owed: bool,
+    /// Immediate sends since then.
+    pub since_flush: u32,
+    /// Unexpected bytes held, and who was told to announce because of them.
+    pub unexpected_bytes: u64,
+    pub told: Vec<Ep>,
+    pub attached: Attached,
+    /// Operations that need progress while the rank computes.
+    pub serve: u32,
+    /// For packing; empty between uses.
+    pub scratch: Vec<u8>,
+    pub dropped: Arc<Dropped>,
+    pub waiters: Waiters,
+    pub multiple: bool,
+    pub closed: bool,
+}
+
+impl Core {
+    pub fn new(cfg: &mut EngineConfig) -> Core {
+        let (mut tx, mut rx) = (Vec::new(), Vec::new());
+        for (_, opened) in cfg.backends.drain(..) {
+            tx.push(opened.tx);
+            rx.push(opened.rx);
+        }
+        let idle = vec![0; rx.len()];
+        let state = State {
+            me: cfg.me,
+            tx,
+            directory: cfg.directory.clone(),
+            limits: cfg.limits,
+            peers: Peers::default(),
+            lanes: Lanes::default(),
+            requests: Requests::default(),
+            store: Store::default(),
+            bulks: Bulks::default(),
+            direct: Direct::off(),
+            ready: VecDeque::new(),
+            dirty: Vec::new(),
+            retry: Vec::new(),
+            revoked: Vec::new(),
+            fatal: Vec::new(),
+            owed: false,
+            since_flush: 0,
+            unexpected_bytes: 0,
+            told: Vec::new(),
+            attached: Attached::default(),
+            serve: 0,
+            scratch: Vec::new(),
+            dropped: Arc::new(Dropped::default()),
+            waiters: Waiters::default(),
+            multiple: false,
+            closed: false,
+        };
+        Core { rx, idle, state }
+    }
+}
+
+impl State {
+    // ---- contexts
+
+    pub fn add_context(&mut self, spec: ContextSpec) -> Result<Arc<Context>, Error> {
+        self.forget_dropped();
+        let id = spec.id;
+        let bad = |why: &str| Error::new(ErrorClass::Comm, "communicator", format!("context {id}: {why}"));
+        let face = Arc::new(Face {
+            id,
+            rank: spec.rank,
+            peers: spec.peers,
+            name: std::sync::RwLock::new(spec.name),
+        });
+        let lane = self.lanes.make(id).ok_or_else(|| bad("the number is out of range"))?;
+        if lane.face.is_some() {
+            return Err(bad("the number is in use"));
+        }
+        lane.face = Some(face.clone());
+        for m in std::mem::take(&mut lane.early) {
+            self.claim(&face, m);
+        }
+        Ok(Arc::new(Context { face, dropped: self.dropped.clone() }))
+    }
+
+    /// Forgets contexts whose handles were dropped.
+    pub fn forget_dropped(&mut self) {
+        for id in self.dropped.take() {
+            match self.lanes.get_mut(id) {
+                Some(lane) if lane.posted.len() > 0 => lane.closing = true,
+                Some(_) => self.forget(id),
+                None => {}
+            }
+        }
+    }
+
+    /// A context that was dropped goes once nothing is posted on it any more.
+    pub fn forget_if_closing(&mut self, context: u32) {
+        if self.lanes.get(context).is_some_and(|lane| lane.closing && lane.posted.len() == 0) {
+            self.forget(context);
+        }
+    }
+
+    fn forget(&mut self, context: u32) {
+        if let Some(lane) = self.lanes.remove(context) {
+            for m in lane.unexpected.entries(&mut self.store) {
+                self.throw_away(m);
+            }
+        }
+    }
+
+    // ---- peers
+
+    /// Makes sure that a backend reaches the peer.
+    ///
+    /// # Errors
+    /// Why nothing goes to it.
+    pub fn reach(&mut self, ep: Ep) -> Result<(), String> {
+        match &self.peers.at(ep).link {
+            Link::Up => Ok(()),
+            Link::Unknown => self.connect(ep),
+            _ => Err(self.peers.at(ep).gone().unwrap_or_default()),
+        }
+    }
+
+    #[cold]
+    fn connect(&mut self, ep: Ep) -> Result<(), String> {
+        let result = self.try_connect(ep);
+        match &result {
+            Ok(route) => {
+                let caps = self.tx[*route].caps(ep);
+                let peer = self.peers.at(ep);
+                peer.link = Link::Up;
+                peer.route = *route as u8;
+                peer.caps = caps;
+                peer.refresh();
+            }
+            Err(why) => self.peers.at(ep).link = Link::Down(why.clone().into()),
+        }
+        result.map(|_| ())
+    }
+
+    fn try_connect(&mut self, ep: Ep) -> Result<usize, String> {
+        let info = self.directory.lookup(ep)?;
+        let mut reasons = Vec::new();
+        for (route, tx) in self.tx.iter_mut().enumerate() {
+            match tx.connect(&info) {
+                Ok(()) => return Ok(route),
+                Err(e @ ConnectError::Unreachable { .. }) => reasons.push(e.to_string()),
+                Err(e) => return Err(e.to_string()),
+            }
+        }
+        if reasons.is_empty() {
+            reasons.push("no transport is open".to_owned());
+        }
+        Err(reasons.join("; "))
+    }
+
+    // ---- completion
+
+    /// The operation is over.
+    #[inline]
+    pub fn complete(&mut self, i: u32) {
+        let slot = &mut self.requests[i];
+        slot.phase = Phase::Done;
+        if slot.flags != 0 {
+            self.completed_for_somebody(i);
+        }
+    }
+
+    #[cold]
+    fn completed_for_somebody(&mut self, i: u32) {
+        let slot = &mut self.requests[i];
+        let flags = slot.flags;
+        let (owner, watcher) = (slot.owner, slot.watcher);
+        slot.flags &= !(flag::SERVED | flag::WATCHED);
+        if flags & flag::SERVED != 0 {
+            self.serve -= 1;
+        }
+        if flags & flag::WATCHED != 0 {
+            self.waiters.wake(watcher);
+        }
+        if flags & flag::OWNED != 0 {
+            self.ready.push_back(owner);
+        }
+        if flags & flag::DETACHED != 0 {
+            if let Some(extra) = &self.requests[i].extra {
+                self.attached.used -= extra.buffered;
+            }
+            self.requests.release(i);
+            self.waiters.wake_all();
+        }
+    }
+
+    /// The operation is over and did not succeed.
+    #[cold]
+    pub fn fail(&mut self, i: u32, error: Error) {
+        let slot = &mut self.requests[i];
+        slot.status.error = error.class;
+        slot.extra().error = Some(Box::new(error));
+        self.complete(i);
+    }
+
+    /// From now on the operation needs progress even while the rank computes.
+    pub fn serve(&mut self, i: u32) {
+        let slot = &mut self.requests[i];
+        if slot.flags & flag::SERVED == 0 {
+            slot.flags |= flag::SERVED;
+            self.serve += 1;
+        }
+    }
+
+    /// True when the request is complete, inactive or gone.
+    pub fn is_done(&self, id: RequestId) -> bool {
+        id == RequestId::DONE
+            || self
+                .requests
+                .named(id.get())
+                .is_none_or(|i| matches!(self.requests[i].phase, Phase::Done | Phase::Inactive))
+    }
+
+    /// The result of a complete request, which is gone then (a persistent one inactive).
+    #[inline]
+    pub fn take(&mut self, id: RequestId) -> Option<Result<Status, Error>> {
+        if id == RequestId::DONE {
+            return Some(Ok(Status::EMPTY));
+        }
+        match self.requests.find(id) {
+            Ok(i) => self.take_slot(i),
+            Err(e) => Some(Err(e)),
+        }
+    }
+
+    #[inline]
+    pub fn take_slot(&mut self, i: u32) -> Option<Result<Status, Error>> {
+        let slot = &mut self.requests[i];
+        match slot.phase {
+            Phase::Done => {}
+            Phase::Inactive => return Some(Ok(Status::EMPTY)),
+            _ => return None,
+        }
+        let result = match &mut slot.extra {
+            Some(extra) => extra.error.take().map_or(Ok(slot.status), |e| Err(*e)),
+            None => Ok(slot.status),
+        };
+        if slot.persistent {
+            slot.phase = Phase::Inactive;
+        } else {
+            self.requests.release(i);
+        }
+        Some(result)
+    }
+
+    // ---- activities
+
+    /// Advances every activity of which a request has completed.
+    pub fn advance_ready(&mut self) {
+        while let Some(i) = self.ready.pop_front() {
+            if self.requests[i].kind == Kind::Activity {
+                self.advance(i);
+            } else if self.requests[i].kind == Kind::Runner {
+                // A thread runs it: it only has to look again.
+                let slot = &mut self.requests[i];
+                slot.phase = Phase::Done;
+                if slot.flags & flag::WATCHED != 0 {
+                    slot.flags &= !flag::WATCHED;
+                    let watcher = slot.watcher;
+                    self.waiters.wake(watcher);
+                }
+            }
+        }
+    }
+
+    pub fn advance(&mut self, i: u32) {
+        let Some(mut activity) = self.requests[i].extra().activity.take() else { return };
+        match activity.advance(&mut Inside { state: self, owner: i }) {
+            Ok(Step::Pending) => self.requests[i].extra().activity = Some(activity),
+            Ok(Step::Done(status)) => {
+                self.requests[i].status = status;
+                self.complete(i);
+            }
+            Err(e) => self.fail(i, e),
+        }
+    }
+
+    // ---- errors
+
+    /// An error of a request, with everything known.
+    #[cold]
+    pub fn error_of(&self, i: u32, class: ErrorClass, detail: impl Into<String>) -> Error {
+        let slot = &self.requests[i];
+        let outgoing = slot.kind == Kind::Send;
+        let mut e = self.error_on(slot.context, if outgoing { "send" } else { "receive" }, class, detail);
+        e.peer = Some(slot.key.source);
+        e.tag = Some(slot.key.tag);
+        e.outgoing = outgoing;
+        e
+    }
+
+    #[cold]
+    pub fn error_on(
+        &self,
+        context: u32,
+        op: &'static str,
+        class: ErrorClass,
+        detail: impl Into<String>,
+    ) -> Error {
+        let name = self.context_name(context);
+        Error::new(class, op, detail).on(name, context)
+    }
+
+    pub fn context_name(&self, context: u32) -> String {
+        self.lanes.get(context).and_then(|l| l.face.as_ref()).map(|f| f.name()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,41 @@
+//! How much unexpected data is held, and telling peers to announce instead of sending.
+
+use crate::core::State;
+use crate::store::Stored;
+use mpi_btl::Ep;
+use mpi_wire::control::Flow;
+use mpi_wire::reserved;
+
+impl State {
+    /// `bytes` more of a peer are held. Over the mark the peer is told; it is told once.
+    pub fn account_kept(&mut self, from: Ep, bytes: u64) {
+        self.unexpected_bytes += bytes;
+        let over = self.unexpected_bytes > self.limits.unexpected_mark_bytes;
+        let peer = self.peers.at(from);
+        peer.held += bytes;
+        if over && !peer.told {
+            peer.told = true;
+            let held = peer.held;
+            self.told.push(from);
+            self.control(from, reserved::FLOW, &Flow { announce: true, held }.encode());
+        }
+    }
+
+    /// A message left the store. Below half the mark everybody may send again.
+    pub fn account_taken(&mut self, stored: &Stored) {
+        let bytes = stored.held();
+        if bytes == 0 || stored.from == self.me {
+            return;
+        }
+        self.unexpected_bytes -= bytes;
+        self.peers.at(stored.from).held -= bytes;
+        if !self.told.is_empty() && self.unexpected_bytes < self.limits.unexpected_mark_bytes / 2 {
+            for ep in std::mem::take(&mut self.told) {
+                let peer = self.peers.at(ep);
+                peer.told = false;
+                let held = peer.held;
+                self.control(ep, reserved::FLOW, &Flow { announce: false, held }.encode());
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Progress without calls: a thread that moves large sends on while the rank computes.
+//!
+//! It is made on first need and sleeps on a futex of its own while nothing needs it. While something
+//! does, it waits on the backends' service descriptors and looks around in between; it never enters
+//! the engine while a thread of the rank is inside.
+
+use crate::engine::Shared;
+use crate::limits::{HELPER_LINGER, HELPER_PERIOD};
+use crate::sleep::wait_readable;
+use mpi_node::Parker;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const NONE: u32 = 0;
+const ASLEEP: u32 = 1;
+const ACTIVE: u32 = 2;
+const STOP: u32 = 3;
+
+/// The helper as the engine sees it.
+pub(crate) struct Helper {
+    state: AtomicU32,
+    parker: Parker,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// What it works for; set once the engine stands.
+    engine: Mutex<Weak<Shared>>,
+    descriptors: Vec<RawFd>,
+}
+
+impl Helper {
+    pub fn new(descriptors: Vec<RawFd>) -> Helper {
+        Helper {
+            state: AtomicU32::new(NONE),
+            parker: Parker::new(),
+            thread: Mutex::new(None),
+            engine: Mutex::new(Weak::new()),
+            descriptors,
+        }
+    }
+
+    pub fn belongs_to(&self, engine: &Arc<Shared>) {
+        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(engine);
+    }
+
+    /// A thread leaves MPI while something needs progress. One plain load where the helper is up.
+    #[inline]
+    pub fn needed(&self) {
+        if self.state.load(Ordering::Relaxed) != ACTIVE {
+            self.rouse();
+        }
+    }
+
+    #[cold]
+    fn rouse(&self) {
+        match self.state.compare_exchange(ASLEEP, ACTIVE, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => self.parker.unpark(),
+            Err(NONE) => self.start(),
+            Err(_) => {}
+        }
+    }
+
+    fn start(&self) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(engine) = self.engine.lock().unwrap_or_else(PoisonError::into_inner).upgrade() else {
+            return;
+        };
+        if self.state.compare_exchange(NONE, ACTIVE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            let spawned =
+                std::thread::Builder::new().name("mpi-progress".into()).spawn(move || serve(&engine));
+            // Without a thread, progress is made by calls alone: slower, not wrong.
+            match spawned {
+                Ok(handle) => *thread = Some(handle),
+                Err(_) => self.state.store(STOP, Ordering::Release),
+            }
+        }
+    }
+
+    /// Ends the thread and waits for it.
+    pub fn stop(&self) {
+        self.state.store(STOP, Ordering::Release);
+        self.parker.unpark();
+        let handle = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handle) = handle {
+            // The helper itself may hold the last reference: it cannot wait for itself.
+            if handle.thread().id() != std::thread::current().id() {
+                _ = handle.join();
+            }
+        }
+    }
+}
+
+/// What one look found.
+enum Look {
+    /// Nothing needs progress.
+    Needless,
+    /// A thread of the rank is inside; it makes the progress.
+    Occupied,
+    Served,
+}
+
+fn serve(engine: &Shared) {
+    let helper = &engine.helper;
+    let mut needed = Instant::now();
+    let mut back_off = HELPER_PERIOD;
+    // The rank may come back at once: it is given a moment.
+    helper.parker.park(Some(HELPER_PERIOD));
+    while helper.state.load(Ordering::Acquire) != STOP {
+        match look(engine) {
+            Look::Served => {
+                needed = Instant::now();
+                back_off = HELPER_PERIOD;
+                wait_readable(&helper.descriptors, None, HELPER_PERIOD);
+            }
+            Look::Occupied => {
+                needed = Instant::now();
+                helper.parker.park(Some(back_off));
+                back_off = (back_off * 2).min(Duration::from_millis(4));
+            }
+            Look::Needless if needed.elapsed() < HELPER_LINGER => {
+                helper.parker.park(Some(HELPER_PERIOD * 4));
+            }
+            Look::Needless => {
+                if helper.state.compare_exchange(ACTIVE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_err()
+                {
+                    continue;
+                }
+                while helper.state.load(Ordering::Acquire) == ASLEEP {
+                    helper.parker.park(None);
+                }
+                needed = Instant::now();
+                back_off = HELPER_PERIOD;
+                helper.parker.park(Some(HELPER_PERIOD));
+            }
+        }
+    }
+}
+
+fn look(engine: &Shared) -> Look {
+    let Some(mut core) = engine.lock.try_enter() else { return Look::Occupied };
+    if core.state.waiters.is_asleep() || core.state.waiters.polling {
+        return Look::Occupied;
+    }
+    if core.state.serve == 0 && !core.state.owed {
+        return Look::Needless;
+    }
+    core.state.flush_owed();
+    core.poll(0);
+    core.state.flush_owed();
+    let fatal = std::mem::take(&mut core.state.fatal);
+    drop(core);
+    for f in &fatal {
+        (engine.hooks.on_fatal)(f);
+    }
+    Look::Served
+}

@@ -1,0 +1,46 @@
+//! Every limit, budget and time of the engine, with its unit.
+
+use std::time::Duration;
+
+/// Unexpected bytes in one process above which peers are told to announce instead of sending.
+pub const UNEXPECTED_MARK_BYTES: u64 = 64 << 20;
+/// Largest body of an eager message that any peer may send, unless the transport allows more.
+pub const EAGER_FRAME_MAX_BYTES: u64 = 4 << 20;
+/// Largest message, in bytes.
+pub const MESSAGE_MAX_BYTES: u64 = 1 << 62;
+/// Messages up to this size to oneself are copied at once; above, the send waits for its receive.
+pub const SELF_EAGER_MAX_BYTES: usize = 64 << 10;
+/// Non-contiguous data is packed and pulled in pieces of at most this size.
+pub const PIECE_MAX_BYTES: usize = 256 << 10;
+/// Header contexts (communicator id times four plus plane) lie below this.
+pub const CONTEXT_MAX: u32 = 1 << 20;
+/// Ranks in one communicator.
+pub const RANKS_MAX: u32 = 1 << 24;
+/// Entries of one matching queue from which it is hashed.
+pub const HASH_FROM_ENTRIES: u32 = 64;
+/// Messages delivered by one poll of one backend.
+pub const POLL_BUDGET_MESSAGES: usize = 64;
+/// A receive that waits on one peer polls everything else once in this many turns.
+pub const POLL_OTHERS_TURNS: u32 = 64;
+/// Backends that were quiet lately are polled once in this many turns.
+pub const POLL_QUIET_TURNS: u32 = 16;
+/// The clock is read once in this many spins.
+pub const CLOCK_TURNS: u32 = 64;
+/// Spinning before parking where every rank of the node has a processor.
+pub const SPIN_TIME: Duration = Duration::from_micros(100);
+/// Handing over the processor before parking where ranks outnumber processors.
+pub const YIELD_TIME: Duration = Duration::from_millis(3);
+/// A parked thread looks around at least this often.
+pub const PARK_SLICE: Duration = Duration::from_millis(1000);
+/// A blocked operation is reported after this time.
+pub const BLOCKED_REPORT_TIME: Duration = Duration::from_secs(30);
+/// Unexpected messages named in such a report.
+pub const BLOCKED_REPORT_MESSAGES: usize = 4;
+/// The helper thread looks around this often while something needs service.
+pub const HELPER_PERIOD: Duration = Duration::from_micros(500);
+/// The helper thread goes to sleep after this time without anything to serve.
+pub const HELPER_LINGER: Duration = Duration::from_millis(20);
+/// Attached-buffer space that each buffered message takes beside its data.
+pub const BUFFERED_OVERHEAD_BYTES: usize = 64;
+/// Immediate sends up to this size are held back to leave together.
+pub const HOLD_MAX_BYTES: usize = 4 << 10;

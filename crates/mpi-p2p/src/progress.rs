@@ -1,0 +1,367 @@
+//! Moving everything on, and waiting: spin, hand the processor over, park.
+
+use crate::config::SpinPolicy;
+use crate::core::{Core, State};
+use crate::engine::{Engine, Shared};
+use crate::limits::{CLOCK_TURNS, PARK_SLICE, POLL_BUDGET_MESSAGES, POLL_QUIET_TURNS};
+use crate::report::Blocked;
+use crate::sleep::{arm, disarm, sleep};
+use mpi_btl::{BtlRx, Polled};
+use mpi_node::{Guard, Parker};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A backend that found nothing this often in a row is polled only once in a while.
+const QUIET_AFTER: u8 = 200;
+
+impl Core {
+    /// Polls the backends and does what follows from what they delivered. True when anything moved.
+    #[inline]
+    pub fn poll(&mut self, turn: u32) -> bool {
+        let mut moved = false;
+        let all = turn % POLL_QUIET_TURNS == 0;
+        for (rx, idle) in self.rx.iter_mut().zip(&mut self.idle) {
+            if all || *idle < QUIET_AFTER {
+                if rx.poll(POLL_BUDGET_MESSAGES, &mut self.state) == Polled::Progress {
+                    *idle = 0;
+                    moved = true;
+                } else {
+                    *idle = idle.saturating_add(1);
+                }
+            }
+        }
+        self.state.settle(&mut self.rx);
+        moved
+    }
+}
+
+impl State {
+    /// Does what deliveries left to be done.
+    #[inline]
+    pub fn settle(&mut self, rx: &mut [Box<dyn BtlRx>]) {
+        let idle = self.dirty.is_empty() && self.retry.is_empty() && self.ready.is_empty();
+        if !idle || !self.revoked.is_empty() {
+            self.settle_now(rx);
+        }
+    }
+
+    #[cold]
+    fn settle_now(&mut self, rx: &mut [Box<dyn BtlRx>]) {
+        for (route, bulk) in self.revoked.drain(..) {
+            rx[route].revoke(bulk);
+        }
+        while let Some(ep) = self.dirty.pop() {
+            self.pump(ep);
+        }
+        for i in std::mem::take(&mut self.retry) {
+            if self.requests[i].phase == crate::request::Phase::Pulling {
+                self.pull(i);
+            }
+        }
+        self.advance_ready();
+    }
+
+    /// Pushes out what was held back.
+    #[inline]
+    pub fn flush_owed(&mut self) {
+        self.since_flush = 0;
+        if self.owed {
+            self.owed = false;
+            for tx in &mut self.tx {
+                tx.flush();
+            }
+        }
+    }
+}
+
+/// What a waiting thread does between two looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pause {
+    Again,
+    Yield,
+    Park,
+}
+
+/// Spin, then hand the processor over or park: by whether every rank of the node has a processor.
+pub(crate) struct Patience {
+    turns: u32,
+    since: Option<Instant>,
+    crowded: bool,
+    limit: Duration,
+}
+
+impl Patience {
+    #[inline]
+    pub fn new(policy: &SpinPolicy) -> Patience {
+        let crowded = policy.crowded();
+        Patience {
+            turns: 0,
+            since: None,
+            crowded,
+            limit: if crowded { policy.yielding } else { policy.spin },
+        }
+    }
+
+    #[inline]
+    pub fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    /// Something moved: the time starts anew.
+    pub fn renew(&mut self) {
+        self.since = None;
+    }
+
+    #[inline]
+    pub fn next(&mut self) -> Pause {
+        self.turns = self.turns.wrapping_add(1);
+        if (self.crowded || self.turns % CLOCK_TURNS == 0) && self.is_over() {
+            return Pause::Park;
+        }
+        if self.crowded { Pause::Yield } else { Pause::Again }
+    }
+
+    fn is_over(&mut self) -> bool {
+        match self.since {
+            None => {
+                self.since = Some(Instant::now());
+                false
+            }
+            Some(since) => since.elapsed() >= self.limit,
+        }
+    }
+}
+
+thread_local! {
+    static PARKER: Arc<Parker> = Arc::new(Parker::new());
+}
+
+/// What a waiting thread waits for.
+pub(crate) trait Wait {
+    type Result;
+    /// The result, once it is there.
+    fn done(&mut self, state: &mut State) -> Option<Self::Result>;
+    /// Marks what is waited for, so that its completion wakes `waiter`.
+    fn watch(&self, state: &mut State, waiter: u32);
+    /// Any new message may end the wait.
+    fn probing(&self) -> bool {
+        false
+    }
+    /// What is said of it when it takes long.
+    fn facts(&self, state: &State) -> Blocked;
+}
+
+/// A wait that has become long.
+struct Long {
+    key: u64,
+    since: Instant,
+    reported: bool,
+}
+
+impl Engine {
+    /// Waits with the lock `core`, which is let go while the thread sleeps, and afterwards.
+    #[inline]
+    pub(crate) fn wait_until<'a, W: Wait>(&'a self, core: Guard<'a, Core>, wait: W) -> W::Result {
+        let (core, result) = self.wait_inside(core, wait);
+        self.shared.leave(core);
+        result
+    }
+
+    /// The same, and gives the lock back.
+    pub(crate) fn wait_inside<'a, W: Wait>(
+        &'a self,
+        mut core: Guard<'a, Core>,
+        mut wait: W,
+    ) -> (Guard<'a, Core>, W::Result) {
+        core.state.flush_owed();
+        if core.state.multiple {
+            return self.wait_among_threads(core, wait);
+        }
+        let mut patience = Patience::new(&self.shared.spin);
+        let mut long = None;
+        loop {
+            let moved = core.poll(patience.turns());
+            if let Some(result) = wait.done(&mut core.state) {
+                self.finish_long(&mut core, long);
+                return (core, result);
+            }
+            if moved {
+                patience.renew();
+                core.state.flush_owed();
+                continue;
+            }
+            match patience.next() {
+                Pause::Again => {
+                    if patience.turns() % CLOCK_TURNS == 0 {
+                        core.yield_to_others();
+                    }
+                }
+                Pause::Yield => {
+                    core.yield_to_others();
+                    std::thread::yield_now();
+                }
+                Pause::Park => {
+                    core = self.park(core, &wait, &mut long, false);
+                    patience.renew();
+                }
+            }
+        }
+    }
+
+    /// Sleeps until a backend wakes this thread, at most one slice.
+    fn park<'a, W: Wait>(
+        &'a self,
+        mut core: Guard<'a, Core>,
+        wait: &W,
+        long: &mut Option<Long>,
+        descriptors: bool,
+    ) -> Guard<'a, Core> {
+        self.note_long(&mut core.state, wait, long);
+        core.state.forget_dropped();
+        core.state.flush_owed();
+        let Some(bed) = arm(&mut core.rx, descriptors) else { return core };
+        // What came between the last look and arming is seen now, or has changed the bed.
+        if core.poll(0) || !core.state.fatal.is_empty() {
+            disarm(&mut core.rx);
+            return self.shared.tell(core);
+        }
+        core.state.waiters.fall_asleep(&bed);
+        let doorbell = core.state.waiters.doorbell.clone();
+        drop(core);
+        sleep(&bed, &doorbell, PARK_SLICE);
+        let mut core = self.shared.lock.enter();
+        core.state.waiters.awake();
+        disarm(&mut core.rx);
+        self.report_long(core, wait, long)
+    }
+
+    /// Writes the operation down as blocked.
+    fn note_long<W: Wait>(&self, state: &mut State, wait: &W, long: &mut Option<Long>) {
+        if long.is_none() {
+            let key = state.waiters.blocked.last().map_or(0, |b| b.0 + 1);
+            let since = Instant::now();
+            state.waiters.blocked.push((key, since, wait.facts(state)));
+            *long = Some(Long { key, since, reported: false });
+        }
+    }
+
+    /// Tells the hook of an operation that has been blocked for too long.
+    fn report_long<'a, W: Wait>(
+        &'a self,
+        core: Guard<'a, Core>,
+        wait: &W,
+        long: &mut Option<Long>,
+    ) -> Guard<'a, Core> {
+        let Some(long) = long else { return core };
+        if long.reported || long.since.elapsed() < core.state.limits.blocked_report {
+            return core;
+        }
+        long.reported = true;
+        let mut facts = wait.facts(&core.state);
+        facts.since = long.since.elapsed();
+        drop(core);
+        (self.shared.hooks.on_blocked)(&facts);
+        self.shared.lock.enter()
+    }
+
+    fn finish_long(&self, core: &mut Guard<'_, Core>, long: Option<Long>) {
+        if let Some(long) = long {
+            core.state.waiters.blocked.retain(|b| b.0 != long.key);
+        }
+    }
+
+    /// The same where several threads wait: one polls, the others sleep until what they wait for is
+    /// done, or until it is their turn to poll.
+    #[cold]
+    fn wait_among_threads<'a, W: Wait>(
+        &'a self,
+        mut core: Guard<'a, Core>,
+        mut wait: W,
+    ) -> (Guard<'a, Core>, W::Result) {
+        let parker = PARKER.with(Arc::clone);
+        let me = core.state.waiters.register(parker.clone(), wait.probing());
+        let mut patience = Patience::new(&self.shared.spin);
+        let mut long = None;
+        let mut polls = false;
+        let result = loop {
+            if let Some(result) = wait.done(&mut core.state) {
+                break result;
+            }
+            core.state.waiters.rest(me);
+            wait.watch(&mut core.state, me);
+            if !polls && !core.state.waiters.polling {
+                polls = true;
+                core.state.waiters.polling = true;
+                core.state.waiters.poller = Some(me);
+            }
+            if !polls {
+                self.note_long(&mut core.state, &wait, &mut long);
+                drop(core);
+                parker.park(Some(PARK_SLICE));
+                core = self.shared.lock.enter();
+                core = self.report_long(core, &wait, &mut long);
+                continue;
+            }
+            if core.poll(patience.turns()) {
+                core.state.flush_owed();
+                patience.renew();
+                continue;
+            }
+            match patience.next() {
+                Pause::Again => core.yield_to_others(),
+                Pause::Yield => {
+                    drop(core);
+                    std::thread::yield_now();
+                    core = self.shared.lock.enter();
+                }
+                Pause::Park => {
+                    core = self.park(core, &wait, &mut long, true);
+                    patience.renew();
+                }
+            }
+        };
+        core.state.waiters.leave(me);
+        if polls {
+            core.state.waiters.hand_over();
+        }
+        self.finish_long(&mut core, long);
+        (core, result)
+    }
+}
+
+impl Shared {
+    /// Lets the lock go and tells the hooks and the helper what they are to know.
+    #[inline]
+    pub fn leave(&self, core: Guard<'_, Core>) {
+        let state = &core.state;
+        if state.serve != 0 || state.owed || !state.fatal.is_empty() {
+            self.leave_with_news(core);
+        }
+    }
+
+    #[cold]
+    fn leave_with_news(&self, mut core: Guard<'_, Core>) {
+        let fatal = std::mem::take(&mut core.state.fatal);
+        let serve = core.state.serve != 0 || core.state.owed;
+        drop(core);
+        for f in &fatal {
+            (self.hooks.on_fatal)(f);
+        }
+        if serve {
+            self.helper.needed();
+        }
+    }
+
+    /// Tells the hooks with the lock let go meanwhile.
+    fn tell<'a>(&'a self, mut core: Guard<'a, Core>) -> Guard<'a, Core> {
+        let fatal = std::mem::take(&mut core.state.fatal);
+        if fatal.is_empty() {
+            return core;
+        }
+        drop(core);
+        for f in &fatal {
+            (self.hooks.on_fatal)(f);
+        }
+        self.lock.enter()
+    }
+}

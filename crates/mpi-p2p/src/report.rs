@@ -1,0 +1,129 @@
+//! What a blocked or broken process says of itself.
+
+use mpi_btl::Ep;
+use std::fmt;
+use std::time::Duration;
+
+/// An operation that has been blocked for long, with everything known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Blocked {
+    /// The operation: `receive`, `probe`, `wait`, `send`.
+    pub op: &'static str,
+    /// Name and context of the communicator.
+    pub comm: Option<(String, u32)>,
+    /// This process's rank there.
+    pub my_rank: Option<i32>,
+    /// Rank of the peer there; negative for any source.
+    pub peer: Option<i32>,
+    /// The process behind that rank.
+    pub peer_ep: Option<Ep>,
+    /// The tag; negative for any.
+    pub tag: Option<i32>,
+    /// For how long.
+    pub since: Duration,
+    /// Further operations that the same call waits for.
+    pub others: usize,
+    /// Unexpected messages in the same communicator, none of which matches: how many.
+    pub unexpected: usize,
+    /// The first few of them.
+    pub first_unexpected: Vec<Waiting>,
+}
+
+/// A message or a posted receive that waits for its other half.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Waiting {
+    /// Name and context of the communicator; no name while it is not known here.
+    pub comm: (String, u32),
+    /// Rank of the sender; negative for any.
+    pub source: i32,
+    /// Tag; negative for any.
+    pub tag: i32,
+    /// Bytes of data, or of room.
+    pub bytes: u64,
+}
+
+/// The state of an engine, for a picture of who waits for whom.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// Blocked operations of all threads.
+    pub blocked: Vec<Blocked>,
+    /// Posted receives, the first few.
+    pub posted: Vec<Waiting>,
+    /// How many there are.
+    pub posted_total: usize,
+    /// Unexpected messages, the first few.
+    pub unexpected: Vec<Waiting>,
+    /// How many there are.
+    pub unexpected_total: usize,
+    /// Bytes in them.
+    pub unexpected_bytes: u64,
+}
+
+/// Why the job should end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fatal {
+    /// The peer is gone without a goodbye.
+    PeerGone {
+        /// Who.
+        ep: Ep,
+        /// How.
+        how: String,
+    },
+    /// The peer called abort.
+    Abort {
+        /// Who.
+        ep: Ep,
+        /// With which code.
+        code: i32,
+        /// What it said.
+        text: String,
+    },
+}
+
+fn write_tag(f: &mut fmt::Formatter<'_>, tag: i32) -> fmt::Result {
+    if tag < 0 { f.write_str("any tag") } else { write!(f, "tag {tag}") }
+}
+
+fn write_source(f: &mut fmt::Formatter<'_>, rank: i32) -> fmt::Result {
+    if rank < 0 { f.write_str("any rank") } else { write!(f, "rank {rank}") }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("from ")?;
+        write_source(f, self.source)?;
+        f.write_str(" ")?;
+        write_tag(f, self.tag)?;
+        write!(f, " ({} bytes)", self.bytes)
+    }
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has been blocked for {:.0} s", self.op, self.since.as_secs_f64())?;
+        if let Some((name, context)) = &self.comm {
+            write!(f, " on \"{name}\" (context {context})")?;
+        }
+        if let Some(peer) = self.peer {
+            f.write_str(if self.op.contains("send") { " to " } else { " from " })?;
+            write_source(f, peer)?;
+        }
+        if let Some(tag) = self.tag {
+            f.write_str(", ")?;
+            write_tag(f, tag)?;
+        }
+        if self.others > 0 {
+            write!(f, ", and {} further operations", self.others)?;
+        }
+        match self.unexpected {
+            0 => f.write_str("; no message is here that nobody receives"),
+            n => {
+                write!(f, "; {n} messages are here that do not match:")?;
+                for m in &self.first_unexpected {
+                    write!(f, " [{m}]")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}

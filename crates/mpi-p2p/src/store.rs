@@ -1,0 +1,153 @@
+//! Messages that arrived before their receive, kept in memory of the engine.
+
+use crate::matching::{UnexpectedKey, UnexpectedNodes};
+use mpi_btl::{Ep, RegionKey};
+
+/// A message handed out by a matched probe; taken by `mrecv` or `imrecv`.
+#[derive(PartialEq, Eq, Hash, Debug)]
+pub struct Message {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+    pub(crate) context: u32,
+}
+
+impl Message {
+    /// The message as a number, for a face that hands out plain handles.
+    pub fn into_raw(self) -> (u64, u32) {
+        (u64::from(self.generation) << 32 | u64::from(self.index), self.context)
+    }
+
+    /// The message from its number.
+    pub fn from_raw((id, context): (u64, u32)) -> Message {
+        Message { index: id as u32, generation: (id >> 32) as u32, context }
+    }
+}
+
+/// What a message says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Envelope {
+    pub source: i32,
+    pub tag: i32,
+    pub signature: u32,
+    pub total: u64,
+}
+
+/// Where the data of an unexpected message is.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// Here, all of it.
+    Here(Vec<u8>),
+    /// Here; the sender waits for an acknowledgement under this name.
+    Acknowledged(Vec<u8>, u64),
+    /// On its way into this memory; a receive may have taken it already.
+    Coming(Vec<u8>, Option<u32>),
+    /// At the sender, under this name, perhaps to be pulled.
+    Announced(u64, Option<RegionKey>),
+    /// In a send of this very process.
+    Own(u32),
+}
+
+/// An unexpected message.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub key: UnexpectedKey,
+    generation: u32,
+    /// Taken out of its queue by a matched probe.
+    pub probed: bool,
+    pub from: Ep,
+    pub context: u32,
+    pub signature: u32,
+    pub total: u64,
+    pub body: Body,
+}
+
+impl Stored {
+    pub fn envelope(&self) -> Envelope {
+        let (source, tag) = (self.key.source, self.key.tag);
+        Envelope { source, tag, signature: self.signature, total: self.total }
+    }
+
+    /// Bytes of engine memory that it occupies.
+    pub fn held(&self) -> u64 {
+        match &self.body {
+            Body::Here(b) | Body::Acknowledged(b, _) | Body::Coming(b, _) => b.len() as u64,
+            Body::Announced(..) | Body::Own(_) => 0,
+        }
+    }
+}
+
+/// All unexpected messages of an engine.
+#[derive(Default)]
+pub(crate) struct Store {
+    slots: Vec<Option<Stored>>,
+    generations: Vec<u32>,
+    free: Vec<u32>,
+}
+
+impl Store {
+    pub fn insert(&mut self, from: Ep, context: u32, e: Envelope, body: Body) -> u32 {
+        let i = match self.free.pop() {
+            Some(i) => i,
+            None => {
+                self.slots.push(None);
+                self.generations.push(1);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let generation = self.generations[i as usize];
+        let key = UnexpectedKey::new(e.source, e.tag);
+        let stored = Stored {
+            key,
+            generation,
+            probed: false,
+            from,
+            context,
+            signature: e.signature,
+            total: e.total,
+            body,
+        };
+        self.slots[i as usize] = Some(stored);
+        i
+    }
+
+    pub fn get(&self, i: u32) -> Option<&Stored> {
+        self.slots.get(i as usize)?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, i: u32) -> Option<&mut Stored> {
+        self.slots.get_mut(i as usize)?.as_mut()
+    }
+
+    pub fn take(&mut self, i: u32) -> Option<Stored> {
+        let stored = self.slots.get_mut(i as usize)?.take()?;
+        let generation = &mut self.generations[i as usize];
+        *generation = generation.wrapping_add(1);
+        self.free.push(i);
+        Some(stored)
+    }
+
+    /// The slot behind a handle of a matched probe.
+    pub fn probed(&self, m: &Message) -> Option<u32> {
+        let stored = self.get(m.index)?;
+        (stored.generation == m.generation && stored.probed).then_some(m.index)
+    }
+
+    pub fn handle(&self, i: u32) -> Option<Message> {
+        let s = self.get(i)?;
+        Some(Message { index: i, generation: s.generation, context: s.context })
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (u32, &Stored)> {
+        self.slots.iter().enumerate().filter_map(|(i, s)| Some((i as u32, s.as_ref()?)))
+    }
+}
+
+impl UnexpectedNodes for Store {
+    #[inline]
+    fn key(&mut self, i: u32) -> &mut UnexpectedKey {
+        match &mut self.slots[i as usize] {
+            Some(stored) => &mut stored.key,
+            None => unreachable!("a queued message is in the store"),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The things that threads wait for.
+
+use crate::context::Face;
+use crate::core::State;
+use crate::limits::BLOCKED_REPORT_MESSAGES;
+use crate::progress::Wait;
+use crate::report::{Blocked, Waiting};
+use crate::request::{Kind, Phase, RequestId, flag};
+use crate::status::ANY;
+use crate::{Error, Status};
+use std::time::Duration;
+
+/// One request.
+pub(crate) struct ForRequest {
+    pub id: RequestId,
+    pub op: &'static str,
+}
+
+impl Wait for ForRequest {
+    type Result = Result<Status, Error>;
+    #[inline]
+    fn done(&mut self, state: &mut State) -> Option<Self::Result> {
+        state.take(self.id)
+    }
+    fn watch(&self, state: &mut State, waiter: u32) {
+        state.watch(self.id, waiter);
+    }
+    fn facts(&self, state: &State) -> Blocked {
+        state.facts_of(self.op, self.id, 0)
+    }
+}
+
+/// A message to probe.
+pub(crate) struct ForMessage<'a> {
+    pub cx: &'a Face,
+    pub source: i32,
+    pub tag: i32,
+    pub op: &'static str,
+}
+
+impl Wait for ForMessage<'_> {
+    type Result = Result<Status, Error>;
+    fn done(&mut self, state: &mut State) -> Option<Self::Result> {
+        state.iprobe(self.cx, self.source, self.tag).transpose()
+    }
+    fn watch(&self, _: &mut State, _: u32) {}
+    fn probing(&self) -> bool {
+        true
+    }
+    fn facts(&self, state: &State) -> Blocked {
+        let mut b = state.facts_on(self.op, self.cx.id);
+        (b.peer, b.tag) = (Some(self.source), Some(self.tag));
+        b.peer_ep = self.cx.peers.get(self.source as usize).copied();
+        b
+    }
+}
+
+/// Room in the attached buffer: all of it.
+pub(crate) struct ForBuffer;
+
+impl Wait for ForBuffer {
+    type Result = usize;
+    fn done(&mut self, state: &mut State) -> Option<usize> {
+        if state.attached.used > 0 { None } else { Some(state.attached.room.take().unwrap_or(0)) }
+    }
+    fn watch(&self, _: &mut State, _: u32) {}
+    fn facts(&self, _: &State) -> Blocked {
+        blocked("detach buffer")
+    }
+}
+
+/// The first of several requests that completes, and which.
+pub(crate) struct ForAny<'a> {
+    pub list: &'a mut [Option<RequestId>],
+}
+
+impl Wait for ForAny<'_> {
+    type Result = Option<(usize, Result<Status, Error>)>;
+    fn done(&mut self, state: &mut State) -> Option<Self::Result> {
+        state.take_any(self.list)
+    }
+    fn watch(&self, state: &mut State, waiter: u32) {
+        self.list.iter().flatten().for_each(|id| state.watch(*id, waiter));
+    }
+    fn facts(&self, state: &State) -> Blocked {
+        facts_of_list(state, "wait for any", self.list)
+    }
+}
+
+/// All of several requests. Only the first incomplete one is looked at.
+pub(crate) struct ForAll<'a> {
+    pub list: &'a [Option<RequestId>],
+    pub next: usize,
+}
+
+impl Wait for ForAll<'_> {
+    type Result = ();
+    fn done(&mut self, state: &mut State) -> Option<()> {
+        while let Some(id) = self.list.get(self.next) {
+            if id.is_some_and(|id| !state.is_done(id)) {
+                return None;
+            }
+            self.next += 1;
+        }
+        Some(())
+    }
+    fn watch(&self, state: &mut State, waiter: u32) {
+        if let Some(Some(id)) = self.list.get(self.next) {
+            state.watch(*id, waiter);
+        }
+    }
+    fn facts(&self, state: &State) -> Blocked {
+        facts_of_list(state, "wait for all", &self.list[self.next.min(self.list.len())..])
+    }
+}
+
+/// An activity that the waiting thread runs itself: one of its requests.
+pub(crate) struct ForRunner {
+    pub slot: u32,
+    pub name: &'static str,
+}
+
+impl Wait for ForRunner {
+    type Result = ();
+    fn done(&mut self, state: &mut State) -> Option<()> {
+        let slot = &mut state.requests[self.slot];
+        (slot.phase == Phase::Done).then(|| slot.phase = Phase::Waiting)
+    }
+    fn watch(&self, state: &mut State, waiter: u32) {
+        let slot = &mut state.requests[self.slot];
+        slot.flags |= flag::WATCHED;
+        slot.watcher = waiter;
+    }
+    fn facts(&self, state: &State) -> Blocked {
+        state.facts_of_owner(self.name, self.slot)
+    }
+}
+
+fn facts_of_list(state: &State, op: &'static str, list: &[Option<RequestId>]) -> Blocked {
+    let mut open = list.iter().flatten().filter(|id| !state.is_done(**id));
+    match open.next() {
+        Some(id) => state.facts_of(op, *id, open.count()),
+        None => blocked(op),
+    }
+}
+
+fn blocked(op: &'static str) -> Blocked {
+    Blocked {
+        op,
+        comm: None,
+        my_rank: None,
+        peer: None,
+        peer_ep: None,
+        tag: None,
+        since: Duration::ZERO,
+        others: 0,
+        unexpected: 0,
+        first_unexpected: Vec::new(),
+    }
+}
+
+impl State {
+    /// The completion of `id` wakes `waiter`.
+    pub fn watch(&mut self, id: RequestId, waiter: u32) {
+        if let Some(i) = self.requests.named(id.get()) {
+            let slot = &mut self.requests[i];
+            if slot.phase != Phase::Done && slot.phase != Phase::Inactive {
+                slot.flags |= flag::WATCHED;
+                slot.watcher = waiter;
+            }
+        }
+    }
+
+    /// What is known on a context.
+    pub fn facts_on(&self, op: &'static str, context: u32) -> Blocked {
+        let mut b = blocked(op);
+        let Some(lane) = self.lanes.get(context) else { return b };
+        b.comm = Some((self.context_name(context), context));
+        b.my_rank = lane.face.as_ref().map(|f| f.rank as i32);
+        b.unexpected = lane.unexpected.len();
+        b.first_unexpected = self.first_messages(context, BLOCKED_REPORT_MESSAGES);
+        b
+    }
+
+    /// What is known of a request that somebody waits for.
+    pub fn facts_of(&self, op: &'static str, id: RequestId, others: usize) -> Blocked {
+        let Some(i) = self.requests.named(id.get()) else { return blocked(op) };
+        let slot = &self.requests[i];
+        if !matches!(slot.kind, Kind::Recv | Kind::Send) {
+            let name = slot.extra.as_ref().and_then(|x| x.activity.as_ref()).map_or(op, |a| a.name());
+            return self.facts_of_owner(name, i);
+        }
+        let mut b = self.facts_on(op, slot.context);
+        let rank = if slot.phase == Phase::Waiting {
+            slot.key.source
+        } else {
+            slot.status.source.max(slot.key.source)
+        };
+        b.peer = Some(rank);
+        b.tag = Some(slot.key.tag);
+        b.peer_ep = (rank != ANY).then_some(slot.ep);
+        b.others = others;
+        b
+    }
+
+    /// What an activity waits for: the first open request of its own.
+    pub fn facts_of_owner(&self, op: &'static str, owner: u32) -> Blocked {
+        let open = |i: &u32| {
+            let s = &self.requests[*i];
+            s.flags & flag::OWNED != 0 && s.owner == owner && s.phase != Phase::Done
+        };
+        let mut mine = self.requests.in_use().filter(open);
+        match mine.next() {
+            Some(i) => self.facts_of(op, self.requests.id(i), mine.count()),
+            None => blocked(op),
+        }
+    }
+
+    /// The first few unexpected messages of a context.
+    pub fn first_messages(&self, context: u32, n: usize) -> Vec<Waiting> {
+        let comm = (self.context_name(context), context);
+        let of = self.store.all().filter(|(_, s)| s.context == context && !s.probed);
+        let waiting = |s: &crate::store::Stored| {
+            let e = s.envelope();
+            Waiting { comm: comm.clone(), source: e.source, tag: e.tag, bytes: e.total }
+        };
+        of.take(n).map(|(_, s)| waiting(s)).collect()
+    }
+
+    /// Takes the first complete request of a list. `Some(None)`: none of them is active.
+    pub fn take_any(
+        &mut self,
+        list: &mut [Option<RequestId>],
+    ) -> Option<Option<(usize, Result<Status, Error>)>> {
+        let mut active = false;
+        for (at, entry) in list.iter_mut().enumerate() {
+            let Some(id) = *entry else { continue };
+            if self.is_inactive(id) {
+                continue;
+            }
+            active = true;
+            if let Some(result) = self.take(id) {
+                if self.requests.named(id.get()).is_none() {
+                    *entry = None;
+                }
+                return Some(Some((at, result)));
+            }
+        }
+        if active { None } else { Some(None) }
+    }
+
+    /// A persistent request that is not started.
+    pub fn is_inactive(&self, id: RequestId) -> bool {
+        id != RequestId::DONE
+            && self.requests.named(id.get()).is_some_and(|i| self.requests[i].phase == Phase::Inactive)
+    }
+}
