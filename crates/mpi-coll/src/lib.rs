@@ -1,1 +1,36 @@
 //! MPI collectives as programs of steps.
+//!
+//! Each algorithm ([`algorithms`](self)) is written once, as a generator of the steps of one rank: start a send, start a
+//! receive, wait, copy, reduce. A blocking collective runs them inline, an immediate one from the engine's
+//! progress. Which algorithm serves a call is decided in `choose.rs` by the limits in [`limits`], or by the user
+//! ([`Settings`]).
+//!
+//! What to rely on: operands of an operation that does not commute are combined in the order of ranks; the
+//! result of an allreduce is the same, bit by bit, on all ranks and in all runs; any number of ranks; several
+//! collectives of one team may be under way, as each has its own tag.
+//!
+//! What never happens: this crate names no backend, makes no `unsafe` promise, reads no environment, and does not
+//! block while the engine's lock is held.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod algorithms;
+mod api;
+mod choose;
+mod errors;
+pub mod limits;
+mod plan;
+mod program;
+mod run;
+mod team;
+
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod simulator;
+
+pub use api::*;
+pub use choose::{
+    Allgather, Allreduce, Alltoall, Broadcast, Gather, Reduce, ReduceScatter, Scatter, SettingError, Settings,
+};
+pub use team::{InPlaceOr, Team};

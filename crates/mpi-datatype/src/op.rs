@@ -9,16 +9,46 @@ use std::sync::Arc;
 /// datatype. Elements are laid out by extent. It computes `inout[i] = input[i] op inout[i]`.
 pub type UserFn = dyn Fn(*const u8, *mut u8, usize, &Datatype) + Send + Sync;
 
+/// As [`UserFn`], on packed elements: input, then input and output.
+pub type PackedFn = dyn Fn(&[u8], &mut [u8]) + Send + Sync;
+
 /// A user's operation (`MPI_Op_create`). Associative by contract.
 pub struct UserOp {
-    function: Box<UserFn>,
+    function: Function,
     commutes: bool,
 }
 
+enum Function {
+    Raw(Box<UserFn>),
+    Packed(Box<PackedFn>),
+}
+
 impl UserOp {
-    /// An operation of `function`; `commutes` allows any order of operands.
+    /// An operation of `function`; `commutes` allows any order of operands. The function answers for what it does
+    /// with the addresses.
     pub fn new(function: Box<UserFn>, commutes: bool) -> UserOp {
-        UserOp { function, commutes }
+        UserOp { function: Function::Raw(function), commutes }
+    }
+
+    /// An operation on elements as packed bytes.
+    pub fn on_packed(function: Box<PackedFn>, commutes: bool) -> UserOp {
+        UserOp { function: Function::Packed(function), commutes }
+    }
+
+    fn apply(&self, input: SendBuf<'_>, inout: RecvBuf<'_>) {
+        match &self.function {
+            Function::Raw(function) => function(input.ptr(), inout.ptr(), inout.count(), inout.datatype()),
+            Function::Packed(function) => {
+                let packed = |buf: SendBuf<'_>| {
+                    let mut bytes = vec![0; buf.bytes()];
+                    buf.pack(0, &mut bytes);
+                    bytes
+                };
+                let mut bytes = packed(inout.as_send());
+                function(&packed(input), &mut bytes);
+                inout.unpack(0, &bytes);
+            }
+        }
     }
 }
 
@@ -141,7 +171,7 @@ impl Op {
             return Ok(());
         }
         if let Op::User(user) = self {
-            (user.function)(input.ptr(), inout.ptr(), inout.count(), to);
+            user.apply(input, inout);
             return Ok(());
         }
         if let Some(p) = to.as_primitive().filter(|p| p.pair().is_some()) {

@@ -1,0 +1,30 @@
+//! Errors in MPI's classes.
+
+use crate::Team;
+use mpi_datatype::DatatypeError;
+use mpi_p2p::{Error, ErrorClass};
+
+/// The class of what is wrong with a datatype, buffer or operation.
+pub(crate) fn class(e: &DatatypeError) -> ErrorClass {
+    match e {
+        DatatypeError::Overflow { .. } => ErrorClass::Count,
+        DatatypeError::Lengths { .. } | DatatypeError::Argument { .. } => ErrorClass::Arg,
+        DatatypeError::Nesting { .. } | DatatypeError::Mismatch { .. } => ErrorClass::Type,
+        DatatypeError::Truncated { .. } => ErrorClass::Truncate,
+        DatatypeError::Op { .. } => ErrorClass::Op,
+        DatatypeError::Value { .. } => ErrorClass::Other,
+    }
+}
+
+impl Team {
+    /// An error of a collective on this team.
+    #[cold]
+    pub(crate) fn error(&self, op: &'static str, class: ErrorClass, detail: impl Into<String>) -> Error {
+        Error::new(class, op, detail).on(self.context().name(), self.context().id())
+    }
+
+    #[cold]
+    pub(crate) fn datatype_error(&self, op: &'static str, e: &DatatypeError) -> Error {
+        self.error(op, class(e), e.to_string())
+    }
+}

@@ -1,0 +1,371 @@
+//! From the arguments of a collective to the program of this rank: checks, choice, wiring.
+
+use crate::algorithms;
+use crate::choose::{Gather, Scatter};
+use crate::program::{Builder, Data, Program};
+use crate::{InPlaceOr, Team};
+use InPlaceOr::{Buf, InPlace};
+use mpi_datatype::{DatatypeError, Op, RecvBlocks, RecvBuf, SendBlocks, SendBuf};
+use mpi_p2p::{Error, ErrorClass};
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// One call of one collective.
+pub(crate) struct Call<'a> {
+    pub team: &'a Team,
+    pub name: &'static str,
+}
+
+impl Call<'_> {
+    fn builder(&self) -> Builder {
+        Builder::new(self.team.rank(), self.team.size())
+    }
+
+    fn bad(&self, class: ErrorClass, detail: impl Into<String>) -> Error {
+        self.team.error(self.name, class, detail)
+    }
+
+    fn wrong(&self) -> impl Fn(DatatypeError) -> Error + '_ {
+        |e| self.team.datatype_error(self.name, &e)
+    }
+
+    fn root(&self, root: usize) -> Result<bool> {
+        let size = self.team.size();
+        if root < size {
+            return Ok(root == self.team.rank());
+        }
+        Err(self.bad(ErrorClass::Root, format!("root {root} of {size} ranks")))
+    }
+
+    /// Length of each of `count` elements' equal blocks.
+    fn block(&self, count: usize) -> Result<usize> {
+        let size = self.team.size();
+        if count % size == 0 {
+            return Ok(count / size);
+        }
+        Err(self.bad(ErrorClass::Count, format!("{count} elements are no {size} equal blocks")))
+    }
+
+    fn blocks(&self, whole: Data) -> Result<Vec<Data>> {
+        let len = self.block(whole.count)?;
+        Ok((0..self.team.size()).map(|i| whole.part(i * len, len)).collect())
+    }
+
+    fn one_each(&self, blocks: usize) -> Result<()> {
+        let size = self.team.size();
+        if blocks == size {
+            return Ok(());
+        }
+        Err(self.bad(ErrorClass::Count, format!("{blocks} blocks for {size} ranks")))
+    }
+
+    fn needed<T>(&self, buf: Option<T>, what: &str) -> Result<T> {
+        buf.ok_or_else(|| self.bad(ErrorClass::Buffer, format!("the root has no {what} buffer")))
+    }
+
+    fn no_in_place(&self) -> Error {
+        self.bad(ErrorClass::Buffer, "in place is not for this rank of this collective")
+    }
+
+    fn inputs(&self, b: &mut Builder, blocks: SendBlocks<'_>) -> Result<Vec<Data>> {
+        self.one_each(blocks.len())?;
+        Ok((0..blocks.len()).map(|i| b.input(blocks.block(i))).collect())
+    }
+
+    fn outputs(&self, b: &mut Builder, blocks: RecvBlocks<'_>) -> Result<Vec<Data>> {
+        self.one_each(blocks.len())?;
+        Ok((0..blocks.len()).map(|i| b.output(blocks.block(i))).collect())
+    }
+
+    pub fn barrier(&self) -> Result<Program> {
+        let mut b = self.builder();
+        algorithms::barrier::dissemination(&mut b).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    pub fn broadcast(&self, buf: RecvBuf<'_>, root: usize) -> Result<Program> {
+        self.root(root)?;
+        let mut b = self.builder();
+        let data = b.output(buf);
+        let by = self.team.settings().choose_broadcast(b.size, buf.bytes());
+        algorithms::broadcast::broadcast(&mut b, data, root, by).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    pub fn gather(
+        &self,
+        send: InPlaceOr<SendBuf<'_>>,
+        recv: Option<RecvBuf<'_>>,
+        root: usize,
+    ) -> Result<Program> {
+        let mut b = self.builder();
+        let into = match self.root(root)? {
+            true => {
+                let whole = b.output(self.needed(recv, "receive")?);
+                self.blocks(whole)?
+            }
+            false => Vec::new(),
+        };
+        let own = self.own_to_gather(&mut b, send, root)?;
+        let bytes = b.bytes(own.unwrap_or_else(|| into[root]));
+        let by = self.team.settings().choose_gather(b.size, bytes);
+        algorithms::gather::gather(&mut b, own, &into, root, by).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    pub fn gatherv(
+        &self,
+        send: InPlaceOr<SendBuf<'_>>,
+        recv: Option<RecvBlocks<'_>>,
+        root: usize,
+    ) -> Result<Program> {
+        let mut b = self.builder();
+        let into = match self.root(root)? {
+            true => self.outputs(&mut b, self.needed(recv, "receive")?)?,
+            false => Vec::new(),
+        };
+        let own = self.own_to_gather(&mut b, send, root)?;
+        algorithms::gather::gather(&mut b, own, &into, root, Gather::Linear).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    fn own_to_gather(
+        &self,
+        b: &mut Builder,
+        send: InPlaceOr<SendBuf<'_>>,
+        root: usize,
+    ) -> Result<Option<Data>> {
+        match send {
+            Buf(send) => Ok(Some(b.input(send))),
+            InPlace if b.rank == root => Ok(None),
+            InPlace => Err(self.no_in_place()),
+        }
+    }
+
+    pub fn scatter(
+        &self,
+        send: Option<SendBuf<'_>>,
+        recv: InPlaceOr<RecvBuf<'_>>,
+        root: usize,
+    ) -> Result<Program> {
+        let mut b = self.builder();
+        let from = match self.root(root)? {
+            true => {
+                let whole = b.input(self.needed(send, "send")?);
+                self.blocks(whole)?
+            }
+            false => Vec::new(),
+        };
+        let own = self.own_of_scatter(&mut b, recv, root)?;
+        let bytes = b.bytes(own.unwrap_or_else(|| from[root]));
+        let by = self.team.settings().choose_scatter(b.size, bytes);
+        algorithms::scatter::scatter(&mut b, &from, own, root, by).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    pub fn scatterv(
+        &self,
+        send: Option<SendBlocks<'_>>,
+        recv: InPlaceOr<RecvBuf<'_>>,
+        root: usize,
+    ) -> Result<Program> {
+        let mut b = self.builder();
+        let from = match self.root(root)? {
+            true => self.inputs(&mut b, self.needed(send, "send")?)?,
+            false => Vec::new(),
+        };
+        let own = self.own_of_scatter(&mut b, recv, root)?;
+        algorithms::scatter::scatter(&mut b, &from, own, root, Scatter::Linear).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    fn own_of_scatter(
+        &self,
+        b: &mut Builder,
+        recv: InPlaceOr<RecvBuf<'_>>,
+        root: usize,
+    ) -> Result<Option<Data>> {
+        match recv {
+            Buf(recv) => Ok(Some(b.output(recv))),
+            InPlace if b.rank == root => Ok(None),
+            InPlace => Err(self.no_in_place()),
+        }
+    }
+
+    pub fn allgather(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>) -> Result<Program> {
+        let mut b = self.builder();
+        let whole = b.output(recv);
+        let blocks = self.blocks(whole)?;
+        if let Buf(send) = send {
+            let own = b.input(send);
+            b.copy(own, blocks[b.rank]);
+        }
+        let by = self.team.settings().choose_allgather(b.size, recv.bytes(), true);
+        algorithms::allgather::allgather(&mut b, &blocks, Some(whole), by).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    pub fn allgatherv(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBlocks<'_>) -> Result<Program> {
+        let mut b = self.builder();
+        let blocks = self.outputs(&mut b, recv)?;
+        if let Buf(send) = send {
+            let own = b.input(send);
+            b.copy(own, blocks[b.rank]);
+        }
+        let total = blocks.iter().fold(0, |sum: usize, d| sum.saturating_add(b.bytes(*d)));
+        let by = self.team.settings().choose_allgather(b.size, total, false);
+        algorithms::allgather::allgather(&mut b, &blocks, None, by).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    pub fn alltoall(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>) -> Result<Program> {
+        let mut b = self.builder();
+        let whole = b.output(recv);
+        let into = self.blocks(whole)?;
+        let from = match send {
+            Buf(send) => {
+                let whole = b.input(send);
+                self.blocks(whole)?
+            }
+            InPlace => {
+                let copy = b.like(whole).map_err(self.wrong())?;
+                b.copy(whole, copy);
+                self.blocks(copy)?
+            }
+        };
+        let by = self.team.settings().choose_alltoall(b.size, b.bytes(into[b.rank]), true);
+        algorithms::alltoall::alltoall(&mut b, &from, &into, by).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    pub fn alltoallv(&self, send: InPlaceOr<SendBlocks<'_>>, recv: RecvBlocks<'_>) -> Result<Program> {
+        let mut b = self.builder();
+        let into = self.outputs(&mut b, recv)?;
+        let from = match send {
+            Buf(send) => self.inputs(&mut b, send)?,
+            InPlace => {
+                let mut copies = Vec::with_capacity(into.len());
+                for block in &into {
+                    let copy = b.like(*block).map_err(self.wrong())?;
+                    b.copy(*block, copy);
+                    copies.push(copy);
+                }
+                copies
+            }
+        };
+        let largest = into.iter().map(|d| b.bytes(*d)).max().unwrap_or(0);
+        let by = self.team.settings().choose_alltoall(b.size, largest, false);
+        algorithms::alltoall::alltoall(&mut b, &from, &into, by).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    /// The operand and the result of a reduction over `recv`.
+    fn operands(
+        &self,
+        b: &mut Builder,
+        send: InPlaceOr<SendBuf<'_>>,
+        recv: RecvBuf<'_>,
+    ) -> Result<(Data, Data)> {
+        let result = b.output(recv);
+        match send {
+            InPlace => Ok((result, result)),
+            Buf(send) if send.count() == recv.count() => Ok((b.input(send), result)),
+            Buf(send) => {
+                let detail = format!("{} elements to send, {} to receive", send.count(), recv.count());
+                Err(self.bad(ErrorClass::Count, detail))
+            }
+        }
+    }
+
+    pub fn reduce(
+        &self,
+        send: InPlaceOr<SendBuf<'_>>,
+        recv: Option<RecvBuf<'_>>,
+        op: &Op,
+        root: usize,
+    ) -> Result<Program> {
+        let mut b = self.builder().with_op(op);
+        let (own, result) = match (self.root(root)?, send) {
+            (true, send) => {
+                let (own, result) = self.operands(&mut b, send, self.needed(recv, "receive")?)?;
+                (own, Some(result))
+            }
+            (false, Buf(send)) => (b.input(send), None),
+            (false, InPlace) => return Err(self.no_in_place()),
+        };
+        b.check_op(own).map_err(self.wrong())?;
+        let settings = self.team.settings();
+        let by = settings.choose_reduce(b.size, own.count, b.bytes(own), op.commutes());
+        algorithms::reduce::reduce(&mut b, own, result, root, by).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    pub fn allreduce(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) -> Result<Program> {
+        let mut b = self.builder().with_op(op);
+        let (own, result) = self.operands(&mut b, send, recv)?;
+        b.check_op(own).map_err(self.wrong())?;
+        let settings = self.team.settings();
+        let by = settings.choose_allreduce(b.size, own.count, b.bytes(own), op.commutes());
+        algorithms::allreduce::allreduce(&mut b, own, result, by).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    pub fn scan(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) -> Result<Program> {
+        let mut b = self.builder().with_op(op);
+        let (own, result) = self.operands(&mut b, send, recv)?;
+        b.check_op(own).map_err(self.wrong())?;
+        algorithms::scan::scan(&mut b, own, result).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    pub fn exscan(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) -> Result<Program> {
+        let mut b = self.builder().with_op(op);
+        let (own, result) = self.operands(&mut b, send, recv)?;
+        b.check_op(own).map_err(self.wrong())?;
+        algorithms::scan::exscan(&mut b, own, result).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+
+    pub fn reduce_scatter_block(
+        &self,
+        send: InPlaceOr<SendBuf<'_>>,
+        recv: RecvBuf<'_>,
+        op: &Op,
+    ) -> Result<Program> {
+        let len = match send {
+            Buf(_) => recv.count(),
+            InPlace => self.block(recv.count())?,
+        };
+        self.reduce_scatter(send, recv, &vec![len; self.team.size()], op)
+    }
+
+    pub fn reduce_scatter(
+        &self,
+        send: InPlaceOr<SendBuf<'_>>,
+        recv: RecvBuf<'_>,
+        counts: &[usize],
+        op: &Op,
+    ) -> Result<Program> {
+        self.one_each(counts.len())?;
+        let mut b = self.builder().with_op(op);
+        let total = counts.iter().fold(0, |sum: usize, n| sum.saturating_add(*n));
+        let own = match send {
+            Buf(send) => b.input(send),
+            InPlace => b.output(recv),
+        };
+        if own.count != total || recv.count() < counts[b.rank] {
+            let (have, mine) = (own.count, counts[b.rank]);
+            let detail = format!("{have} elements for {total}, room for {} of {mine}", recv.count());
+            return Err(self.bad(ErrorClass::Count, detail));
+        }
+        let result = match send {
+            Buf(_) => b.output(recv),
+            InPlace => own,
+        };
+        let result = result.part(0, counts[b.rank]);
+        b.check_op(own).map_err(self.wrong())?;
+        let by = self.team.settings().choose_reduce_scatter(b.bytes(own), op.commutes());
+        algorithms::reduce_scatter::reduce_scatter(&mut b, own, counts, result, by).map_err(self.wrong())?;
+        Ok(b.finish())
+    }
+}

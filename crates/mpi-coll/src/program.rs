@@ -1,0 +1,288 @@
+//! Programs: what one rank does in a collective, step by step.
+//!
+//! A program is written like code with immediate sends and receives: steps run in order, sends and receives are
+//! only started, `Wait` holds the program until one of them is complete, and the end waits for all.
+//! What does not wait runs on, so independent transfers overlap.
+
+use mpi_datatype::{Datatype, DatatypeError, Op, RecvBuf, RecvMem, Scratch, SendBuf, SendMem};
+
+/// A piece of memory that steps work on.
+#[derive(Debug)]
+pub(crate) enum Slot {
+    /// The user's data.
+    Input(SendMem),
+    /// The user's room.
+    Output(RecvMem),
+    /// A temporary.
+    Scratch(Scratch),
+}
+
+/// Part of a slot: `count` elements from `first` on, or packed bytes of a contiguous one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Data {
+    slot: u32,
+    first: usize,
+    pub count: usize,
+    bytes: bool,
+}
+
+impl Data {
+    /// Elements (or bytes) `first .. first + count` of this part.
+    pub fn part(self, first: usize, count: usize) -> Data {
+        debug_assert!(first + count <= self.count, "{first} + {count} of {self:?}");
+        Data { first: self.first + first, count, ..self }
+    }
+}
+
+/// A started transfer: its step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Transfer(u32);
+
+/// One thing to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    Send {
+        to: u32,
+        data: Data,
+    },
+    Recv {
+        from: u32,
+        data: Data,
+    },
+    /// Until the transfer that this step started is complete.
+    Wait(u32),
+    Copy {
+        from: Data,
+        to: Data,
+    },
+    /// `inout = input op inout`.
+    Reduce {
+        input: Data,
+        inout: Data,
+    },
+}
+
+/// Steps and their memory.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub steps: Vec<Step>,
+    slots: Vec<Slot>,
+    op: Option<Op>,
+}
+
+impl Program {
+    /// The memory of `data`, to send from.
+    pub fn source(&self, data: Data) -> SendBuf<'_> {
+        let whole = match &self.slots[data.slot as usize] {
+            Slot::Input(mem) => mem.buf(),
+            Slot::Output(mem) => mem.buf().as_send(),
+            Slot::Scratch(scratch) => scratch.send(),
+        };
+        if data.bytes {
+            whole.byte_part(data.first, data.count).unwrap_or(SendBuf::packed(&[]))
+        } else {
+            whole.part(data.first, data.count)
+        }
+    }
+
+    /// The memory of `data`, to receive into.
+    pub fn room(&self, data: Data) -> RecvBuf<'_> {
+        let whole = match &self.slots[data.slot as usize] {
+            Slot::Input(_) => RecvBuf::packed(&mut []),
+            Slot::Output(mem) => mem.buf(),
+            Slot::Scratch(scratch) => scratch.recv(),
+        };
+        if data.bytes {
+            whole.byte_part(data.first, data.count).unwrap_or(RecvBuf::packed(&mut []))
+        } else {
+            whole.part(data.first, data.count)
+        }
+    }
+
+    /// Carries out a step that needs no other rank.
+    pub fn local(&self, step: Step) -> Result<(), DatatypeError> {
+        match step {
+            Step::Copy { from, to } => {
+                let source = self.source(from);
+                mpi_datatype::copy(source, self.room(to))?;
+                // Packed on the way, it comes from a peer unchecked.
+                self.room(to).sanitize(source.bytes())
+            }
+            Step::Reduce { input, inout } => {
+                let op = self.op.as_ref().unwrap_or(&Op::NoOp);
+                op.apply(self.source(input), self.room(inout))
+            }
+            Step::Send { .. } | Step::Recv { .. } | Step::Wait(_) => Ok(()),
+        }
+    }
+}
+
+/// Writes a program for one rank of many.
+pub(crate) struct Builder {
+    pub rank: usize,
+    pub size: usize,
+    program: Program,
+    /// Per step, whether a `Wait` names it already.
+    waited: Vec<bool>,
+}
+
+pub(crate) type Built<T> = Result<T, DatatypeError>;
+
+impl Builder {
+    pub fn new(rank: usize, size: usize) -> Builder {
+        let program = Program { steps: Vec::new(), slots: Vec::new(), op: None };
+        Builder { rank, size, program, waited: Vec::new() }
+    }
+
+    /// With the operation that `reduce` applies.
+    pub fn with_op(mut self, op: &Op) -> Builder {
+        self.program.op = Some(op.clone());
+        self
+    }
+
+    /// Checks that the operation is defined on the elements.
+    pub fn check_op(&self, data: Data) -> Built<()> {
+        let op = self.program.op.as_ref().unwrap_or(&Op::NoOp);
+        op.check(self.program.source(data).datatype())
+    }
+
+    /// Whether the operation allows any order of operands.
+    pub fn commutes(&self) -> bool {
+        self.program.op.as_ref().is_none_or(Op::commutes)
+    }
+
+    pub fn finish(self) -> Program {
+        self.program
+    }
+
+    fn slot(&mut self, slot: Slot, count: usize) -> Data {
+        self.program.slots.push(slot);
+        Data { slot: self.program.slots.len() as u32 - 1, first: 0, count, bytes: false }
+    }
+
+    /// The user's data.
+    pub fn input(&mut self, buf: SendBuf<'_>) -> Data {
+        self.slot(Slot::Input(buf.to_mem()), buf.count())
+    }
+
+    /// The user's room.
+    pub fn output(&mut self, buf: RecvBuf<'_>) -> Data {
+        self.slot(Slot::Output(buf.to_mem()), buf.count())
+    }
+
+    /// A temporary of `count` elements.
+    pub fn scratch(&mut self, count: usize, datatype: &Datatype) -> Built<Data> {
+        let scratch = Scratch::new(count, datatype)?;
+        Ok(self.slot(Slot::Scratch(scratch), count))
+    }
+
+    /// A temporary like `data`.
+    pub fn like(&mut self, data: Data) -> Built<Data> {
+        let datatype = self.datatype(data);
+        self.scratch(data.count, &datatype)
+    }
+
+    /// A temporary of packed bytes.
+    pub fn packed(&mut self, len: usize) -> Built<Data> {
+        Ok(self.slot(Slot::Scratch(Scratch::packed(len)?), len))
+    }
+
+    fn datatype(&self, data: Data) -> Datatype {
+        self.program.source(data).datatype().clone()
+    }
+
+    /// Packed bytes in `data`.
+    pub fn bytes(&self, data: Data) -> usize {
+        self.program.source(data).bytes()
+    }
+
+    /// `data` as packed bytes in place, if it is contiguous.
+    pub fn flat(&self, data: Data) -> Option<Data> {
+        if data.bytes {
+            return Some(data);
+        }
+        let whole = self.program.source(data);
+        let size = whole.datatype().size();
+        whole.contiguous().map(|bytes| Data {
+            first: data.first * size,
+            count: bytes.len(),
+            bytes: true,
+            ..data
+        })
+    }
+
+    fn step(&mut self, step: Step) -> Transfer {
+        self.program.steps.push(step);
+        self.waited.push(false);
+        Transfer(self.program.steps.len() as u32 - 1)
+    }
+
+    /// Starts a send.
+    pub fn send(&mut self, to: usize, data: Data) -> Transfer {
+        self.step(Step::Send { to: to as u32, data })
+    }
+
+    /// Starts a receive.
+    pub fn recv(&mut self, from: usize, data: Data) -> Transfer {
+        self.step(Step::Recv { from: from as u32, data })
+    }
+
+    /// Goes on when the transfer is complete.
+    pub fn wait(&mut self, transfer: Transfer) {
+        let at = transfer.0 as usize;
+        if !std::mem::replace(&mut self.waited[at], true) {
+            self.step(Step::Wait(transfer.0));
+        }
+    }
+
+    /// Goes on when all are complete.
+    pub fn wait_all(&mut self, transfers: impl IntoIterator<Item = Transfer>) {
+        transfers.into_iter().for_each(|t| self.wait(t));
+    }
+
+    /// Sends and receives, and goes on when both are complete. Empty halves are left out: both sides
+    /// know that they are empty.
+    pub fn exchange(&mut self, to: usize, out: Data, from: usize, into: Data) {
+        let recv = (into.count > 0).then(|| self.recv(from, into));
+        let send = (out.count > 0).then(|| self.send(to, out));
+        self.wait_all(recv);
+        self.wait_all(send);
+    }
+
+    /// Copies at once.
+    pub fn copy(&mut self, from: Data, to: Data) {
+        if from.count > 0 && from != to {
+            self.step(Step::Copy { from, to });
+        }
+    }
+
+    /// `inout = input op inout` at once.
+    pub fn reduce(&mut self, input: Data, inout: Data) {
+        if inout.count > 0 {
+            self.step(Step::Reduce { input, inout });
+        }
+    }
+}
+
+/// `n` things dealt to `parts`, as evenly as can be: where part `i` begins. `i` may be `parts`.
+pub(crate) fn cut(n: usize, parts: usize, i: usize) -> usize {
+    i * (n / parts) + i.min(n % parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_cover_everything() {
+        for n in 0..40 {
+            for parts in 1..9 {
+                assert_eq!((cut(n, parts, 0), cut(n, parts, parts)), (0, n));
+                for i in 0..parts {
+                    let len = cut(n, parts, i + 1) - cut(n, parts, i);
+                    assert!(len == n / parts || len == n / parts + 1);
+                }
+            }
+        }
+    }
+}

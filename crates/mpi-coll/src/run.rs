@@ -1,0 +1,119 @@
+//! Runs a program inside the engine.
+
+use crate::errors;
+use crate::program::{Program, Step};
+use mpi_p2p::{Activity, Context, Error, ErrorClass, Inside, RequestId, Source, Status, Tag};
+use std::sync::Arc;
+
+/// A collective on its way.
+pub(crate) struct Run {
+    name: &'static str,
+    context: Arc<Context>,
+    tag: i32,
+    program: Program,
+    /// The next step.
+    next: usize,
+    /// The requests of started transfers, by step.
+    requests: Vec<Option<RequestId>>,
+    /// Transfers before this step are complete; only for the end of the program.
+    settled: usize,
+    failed: Option<Error>,
+}
+
+impl Run {
+    pub fn new(context: &Arc<Context>, tag: i32, name: &'static str, program: Program) -> Run {
+        let requests = vec![None; program.steps.len()];
+        Run { name, context: context.clone(), tag, program, next: 0, requests, settled: 0, failed: None }
+    }
+
+    /// Goes through the steps until one has to wait; `true` at the end.
+    fn steps(&mut self, inside: &mut Inside<'_>) -> Result<bool, Error> {
+        while let Some(&step) = self.program.steps.get(self.next) {
+            match step {
+                Step::Send { to, data } => {
+                    let buf = self.program.source(data);
+                    self.requests[self.next] = Some(inside.isend(&self.context, to, self.tag, buf)?);
+                }
+                Step::Recv { from, data } => {
+                    let (source, tag) = (Source::Rank(from), Tag::Is(self.tag));
+                    let buf = self.program.room(data);
+                    self.requests[self.next] = Some(inside.irecv(&self.context, source, tag, buf)?);
+                }
+                Step::Wait(of) => {
+                    if !self.settle(of as usize, inside)? {
+                        return Ok(false);
+                    }
+                }
+                local => {
+                    self.program.local(local).map_err(|e| {
+                        let name = self.context.name();
+                        Error::new(errors::class(&e), self.name, e.to_string()).on(name, self.context.id())
+                    })?;
+                }
+            }
+            self.next += 1;
+        }
+        Ok(true)
+    }
+
+    /// Takes the result of the transfer that a step started; `true` when there is none any more.
+    fn settle(&mut self, step: usize, inside: &mut Inside<'_>) -> Result<bool, Error> {
+        let Some(id) = self.requests[step] else { return Ok(true) };
+        let Some(result) = inside.take(id) else { return Ok(false) };
+        self.requests[step] = None;
+        let status = result?;
+        if let Step::Recv { from, data } = self.program.steps[step] {
+            let expected = self.program.room(data).bytes() as u64;
+            if status.bytes != expected {
+                let detail = format!("{} bytes, expected {expected}: counts or types differ", status.bytes);
+                let mut e = Error::new(ErrorClass::Truncate, self.name, detail)
+                    .on(self.context.name(), self.context.id());
+                e.peer = Some(from as i32);
+                return Err(e);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits for what is still under way, since its memory goes with the program; `true` when nothing is.
+    fn drain(&mut self, inside: &mut Inside<'_>) -> bool {
+        while self.settled < self.requests.len() {
+            match self.settle(self.settled, inside) {
+                Ok(false) => return false,
+                Ok(true) => {}
+                Err(e) => self.fail(e),
+            }
+            self.settled += 1;
+        }
+        true
+    }
+
+    fn fail(&mut self, mut e: Error) {
+        e.op = self.name;
+        e.tag = None;
+        self.failed.get_or_insert(e);
+    }
+}
+
+impl Activity for Run {
+    fn advance(&mut self, inside: &mut Inside<'_>) -> Result<mpi_p2p::Step, Error> {
+        if self.failed.is_none() {
+            match self.steps(inside) {
+                Ok(true) => {}
+                Ok(false) => return Ok(mpi_p2p::Step::Pending),
+                Err(e) => self.fail(e),
+            }
+        }
+        if !self.drain(inside) {
+            return Ok(mpi_p2p::Step::Pending);
+        }
+        match self.failed.take() {
+            Some(e) => Err(e),
+            None => Ok(mpi_p2p::Step::Done(Status::EMPTY)),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
