@@ -25,7 +25,8 @@ pub struct Inheritance {
 }
 
 impl Inheritance {
-    /// Prepares `command`. Takes effect between fork and exec.
+    /// Prepares `command`. Takes effect between fork and exec. The child's signal mask is empty,
+    /// whatever the parent blocks.
     ///
     /// # Errors
     /// A processor number above what the kernel's mask can hold.
@@ -40,6 +41,12 @@ impl Inheritance {
             for fd in &keep {
                 set_close_on_exec(*fd, false)?;
             }
+            let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+            // SAFETY: sigemptyset fills the set, which sigprocmask reads; both live here.
+            check(unsafe {
+                libc::sigemptyset(none.as_mut_ptr());
+                libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+            })?;
             if let Some(mask) = &mask {
                 // SAFETY: the mask is a whole cpu_set_t that lives across the call; 0 names the
                 // calling thread.
@@ -59,8 +66,8 @@ impl Inheritance {
             }
             Ok(())
         };
-        // SAFETY: the closure runs in the forked child and calls only fcntl, sched_setaffinity,
-        // getrlimit, setrlimit, prctl and getppid, which are async-signal-safe system calls; it
+        // SAFETY: the closure runs in the forked child and calls only fcntl, sigemptyset,
+        // sigprocmask, sched_setaffinity, getrlimit, setrlimit, prctl and getppid, which are async-signal-safe system calls; it
         // allocates nothing (errors are made from raw numbers).
         unsafe { command.pre_exec(before_exec) };
         Ok(())

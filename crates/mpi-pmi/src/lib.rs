@@ -40,6 +40,7 @@ mod error;
 mod foreign;
 pub mod limits;
 mod native;
+pub mod server;
 mod singleton;
 
 pub use bootstrap::{bootstrap, variables};

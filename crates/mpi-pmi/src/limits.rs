@@ -15,3 +15,7 @@ pub const WORLD_MAX_RANKS: u32 = 1 << 24;
 pub const READ_BYTES: usize = 16 << 10;
 /// Events kept for a control thread that does not fetch them; later ones are dropped.
 pub const EVENTS_MAX: usize = 1024;
+/// Keys and values that one rank may publish, in bytes.
+pub const KEYSPACE_PER_RANK_MAX_BYTES: usize = 1 << 20;
+/// Questions about other ranks' values that one rank may have open.
+pub const WAITING_PER_RANK_MAX: usize = 1 << 16;

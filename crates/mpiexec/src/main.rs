@@ -1,2 +1,90 @@
-//! Launcher of MPI jobs.
-fn main() {}
+//! Launcher of MPI jobs: starts ranks, serves their start-up, passes streams and signals on, and
+//! ends with one status that says how the job went.
+//!
+//! It links no engine and speaks only mpi-wire and mpi-pmi. `main` reads the command line
+//! ([`cli`], [`settings`]), decides what runs where ([`plan`]), and hands over to the event loop
+//! ([`job`]).
+#![forbid(unsafe_code)]
+
+mod cargo;
+mod cli;
+mod error;
+mod find;
+mod guard;
+mod job;
+mod limits;
+mod plan;
+mod settings;
+
+use cli::{UsageError, Words, configfile, help, parse};
+use error::LaunchError;
+use settings::{Job, Outside, Oversubscribe};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let [word, id] = words.as_slice() {
+        if word == guard::WORD {
+            guard::run(&id.to_string_lossy());
+            return ExitCode::SUCCESS;
+        }
+    }
+    match run(words) {
+        // Statuses are 0 to 255 by construction; anything else would be a failure anyway.
+        Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
+        Err(error) => {
+            eprintln!("mpiexec: {error}");
+            ExitCode::from(u8::try_from(error.status()).unwrap_or(1))
+        }
+    }
+}
+
+/// Everything up to the status of the job.
+fn run(words: Vec<OsString>) -> Result<i32, LaunchError> {
+    let words = with_configfile(parse::parse(words)?)?;
+    if settings::given(&words, "help") {
+        print(&help::text());
+        return Ok(0);
+    }
+    if settings::given(&words, "version") {
+        print(concat!("mpiexec ", env!("CARGO_PKG_VERSION"), "\n"));
+        return Ok(0);
+    }
+    let outside = Outside::read()?;
+    if settings::given(&words, "show-config") {
+        print(&settings::show(&words, &outside));
+        return Ok(0);
+    }
+    let job = Job::new(words, &outside)?;
+    let plan = plan::Plan::new(&job)?;
+    if job.dry_run {
+        print(&plan.describe());
+        return Ok(0);
+    }
+    if job.oversubscribe == Oversubscribe::Remark && !job.quiet {
+        if let Some(line) = plan.oversubscription() {
+            eprintln!("mpiexec: {line}");
+        }
+    }
+    job::run(&job, &plan)
+}
+
+/// Puts the programs of a `-configfile` in the place of its section.
+fn with_configfile(mut words: Words) -> Result<Words, UsageError> {
+    let Some(path) = settings::given_value(&words, "configfile") else { return Ok(words) };
+    if words.sections.iter().any(|s| !s.words.is_empty() || !s.options.is_empty()) {
+        return Err(UsageError::new("-configfile and a program: give one of them"));
+    }
+    let file = configfile::programs(Path::new(path))?;
+    words.job.extend(file.job);
+    words.sections = file.sections;
+    Ok(words)
+}
+
+/// Prints to a standard output that may be closed.
+fn print(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

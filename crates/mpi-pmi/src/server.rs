@@ -1,0 +1,344 @@
+//! The launcher's side of the native protocol, without I/O: frames in, frames and facts out.
+//!
+//! One [`Server`] serves one world. The launcher owns the sockets: it hands in what a rank said
+//! ([`Server::receive`]) or that it is gone ([`Server::gone`]) and carries out the [`Action`]s.
+//! Memory is bounded per rank by [`limits`](crate::limits).
+
+use crate::limits::{KEYSPACE_PER_RANK_MAX_BYTES, WAITING_PER_RANK_MAX};
+use mpi_wire::startup::{STARTUP_VERSION, ToLauncher, ToRank, Welcome};
+use std::collections::HashMap;
+
+/// What the launcher is to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Send this to a rank.
+    Send {
+        /// To whom.
+        rank: u32,
+        /// What.
+        message: ToRank,
+    },
+    /// A rank wants the job to end.
+    Abort {
+        /// Which.
+        rank: u32,
+        /// Its code.
+        code: i32,
+        /// Its words.
+        message: String,
+    },
+    /// A rank says what it waits for.
+    Report {
+        /// Which.
+        rank: u32,
+        /// Its line.
+        text: String,
+    },
+    /// A rank broke the protocol. Its fault: the job ends.
+    Broken {
+        /// Which.
+        rank: u32,
+        /// How.
+        reason: String,
+    },
+}
+
+/// How far a rank has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Phase {
+    /// It has said nothing: perhaps no MPI program.
+    #[default]
+    Silent,
+    /// It has shaken hands.
+    Connected,
+    /// It has initialised MPI.
+    Started,
+    /// It has entered the finalisation.
+    Finalizing,
+    /// It has finalised MPI.
+    Finalized,
+}
+
+impl Phase {
+    /// An exit with 0 now is no good end: MPI is initialised and not finalised.
+    #[must_use]
+    pub fn owes_finalize(self) -> bool {
+        matches!(self, Phase::Started | Phase::Finalizing)
+    }
+}
+
+#[derive(Default)]
+struct Rank {
+    phase: Phase,
+    gone: bool,
+    /// What it put is visible: it has started or fenced.
+    visible: bool,
+    values: HashMap<String, Vec<u8>>,
+    bytes: usize,
+    fences: u64,
+    fence_id: Option<u64>,
+    /// Gets of this rank's values that wait until they are visible: who asks, id, key.
+    asked: Vec<(u32, u64, String)>,
+    /// Gets of its own that wait.
+    waiting: usize,
+}
+
+/// The state of one world's start-up.
+pub struct Server {
+    world: Vec<Welcome>,
+    ranks: Vec<Rank>,
+    /// Fences that are complete.
+    fences: u64,
+    /// Ranks that stand in the next fence.
+    in_fence: usize,
+}
+
+impl Server {
+    /// A server for a world; `world[r]` is what rank r is told when it says hello.
+    #[must_use]
+    pub fn new(world: Vec<Welcome>) -> Server {
+        let ranks = world.iter().map(|_| Rank::default()).collect();
+        Server { world, ranks, fences: 0, in_fence: 0 }
+    }
+
+    /// How far `rank` has come; [`Phase::Silent`] for one that is not in the world.
+    #[must_use]
+    pub fn phase(&self, rank: u32) -> Phase {
+        self.ranks.get(rank as usize).map_or(Phase::Silent, |r| r.phase)
+    }
+
+    /// Takes what `rank` said.
+    pub fn receive(&mut self, rank: u32, message: ToLauncher) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if let Err(reason) = self.take(rank, message, &mut actions) {
+            actions.push(Action::Broken { rank, reason });
+        }
+        actions
+    }
+
+    /// `rank` is gone: those who wait for its values wait no longer.
+    pub fn gone(&mut self, rank: u32) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if let Some(r) = self.ranks.get_mut(rank as usize) {
+            r.gone = true;
+        }
+        self.answer_waiting(rank, &mut actions);
+        actions
+    }
+
+    fn take(&mut self, rank: u32, message: ToLauncher, actions: &mut Vec<Action>) -> Result<(), String> {
+        let count = self.world.len();
+        let Some(r) = self.ranks.get_mut(rank as usize) else {
+            return Err(format!("a world of {count} has no rank {rank}"));
+        };
+        if r.phase == Phase::Silent && !matches!(message, ToLauncher::Hello { .. }) {
+            return Err(String::from("it spoke before its hello"));
+        }
+        match message {
+            ToLauncher::Hello { version, rank: claimed, .. } => {
+                actions.push(Action::Send { rank, message: self.hello(rank, version, claimed) });
+            }
+            ToLauncher::Put { key, value } => r.put(key, value)?,
+            ToLauncher::Fence { id } => self.fence(rank, id, actions)?,
+            ToLauncher::Get { id, rank: whose, key } => self.get(rank, id, whose, key, actions)?,
+            ToLauncher::Started => {
+                r.phase = Phase::Started;
+                r.visible = true;
+                self.answer_waiting(rank, actions);
+            }
+            ToLauncher::Finalizing => r.phase = Phase::Finalizing,
+            ToLauncher::Finalized => r.phase = Phase::Finalized,
+            ToLauncher::Abort { code, message } => actions.push(Action::Abort { rank, code, message }),
+            ToLauncher::Report { text } => actions.push(Action::Report { rank, text }),
+        }
+        Ok(())
+    }
+
+    /// A second hello is in order: a script may run one MPI program after another as its rank.
+    fn hello(&mut self, rank: u32, version: u32, claimed: u32) -> ToRank {
+        if version != STARTUP_VERSION {
+            let reason = format!(
+                "the program speaks version {version}; program and mpiexec must come from the same release"
+            );
+            return ToRank::Refused { version: STARTUP_VERSION, reason };
+        }
+        if claimed != rank {
+            let reason =
+                format!("this descriptor belongs to rank {rank}, and the process says it is {claimed}");
+            return ToRank::Refused { version: STARTUP_VERSION, reason };
+        }
+        self.ranks[rank as usize].phase = Phase::Connected;
+        ToRank::Welcome(Box::new(self.world[rank as usize].clone()))
+    }
+
+    fn fence(&mut self, rank: u32, id: u64, actions: &mut Vec<Action>) -> Result<(), String> {
+        let r = &mut self.ranks[rank as usize];
+        if r.fence_id.replace(id).is_some() {
+            return Err(String::from("it entered a fence while it stands in one"));
+        }
+        r.fences += 1;
+        r.visible = true;
+        self.in_fence += 1;
+        self.answer_waiting(rank, actions);
+        if self.in_fence == self.ranks.len() {
+            self.in_fence = 0;
+            self.fences += 1;
+            for (rank, r) in self.ranks.iter_mut().enumerate() {
+                if let Some(id) = r.fence_id.take() {
+                    actions.push(Action::Send { rank: rank as u32, message: ToRank::FenceDone { id } });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn get(
+        &mut self,
+        rank: u32,
+        id: u64,
+        whose: u32,
+        key: String,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), String> {
+        let Some(r) = self.ranks.get_mut(whose as usize) else {
+            // No such rank has put anything; whether that is an error the asking layer knows.
+            actions.push(Action::Send { rank, message: ToRank::Value { id, value: None } });
+            return Ok(());
+        };
+        if r.visible || r.gone {
+            let value = r.values.get(&key).cloned();
+            actions.push(Action::Send { rank, message: ToRank::Value { id, value } });
+            return Ok(());
+        }
+        r.asked.push((rank, id, key));
+        let own = &mut self.ranks[rank as usize];
+        own.waiting += 1;
+        if own.waiting > WAITING_PER_RANK_MAX {
+            return Err(format!("it has more than {WAITING_PER_RANK_MAX} questions open"));
+        }
+        Ok(())
+    }
+
+    fn answer_waiting(&mut self, whose: u32, actions: &mut Vec<Action>) {
+        let Some(r) = self.ranks.get_mut(whose as usize) else { return };
+        for (rank, id, key) in std::mem::take(&mut r.asked) {
+            let value = self.ranks[whose as usize].values.get(&key).cloned();
+            self.ranks[rank as usize].waiting -= 1;
+            actions.push(Action::Send { rank, message: ToRank::Value { id, value } });
+        }
+    }
+}
+
+impl Rank {
+    fn put(&mut self, key: String, value: Vec<u8>) -> Result<(), String> {
+        self.bytes += key.len() + value.len();
+        if let Some(old) = self.values.get(&key) {
+            self.bytes -= key.len() + old.len();
+        }
+        if self.bytes > KEYSPACE_PER_RANK_MAX_BYTES {
+            return Err(format!("it published more than {KEYSPACE_PER_RANK_MAX_BYTES} bytes"));
+        }
+        self.values.insert(key, value);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn world(size: u32) -> Server {
+        let welcome = |rank| Welcome { version: STARTUP_VERSION, rank, size, ..Welcome::default() };
+        let mut server = Server::new((0..size).map(welcome).collect());
+        for rank in 0..size {
+            let answer = server.receive(rank, ToLauncher::Hello { version: STARTUP_VERSION, rank, pid: 1 });
+            assert!(matches!(&answer[..], [Action::Send { message: ToRank::Welcome(_), .. }]));
+        }
+        server
+    }
+
+    fn value(rank: u32, id: u64, value: Option<&[u8]>) -> Action {
+        Action::Send { rank, message: ToRank::Value { id, value: value.map(<[u8]>::to_vec) } }
+    }
+
+    fn get(rank: u32) -> ToLauncher {
+        ToLauncher::Get { id: 7, rank, key: String::from("k") }
+    }
+
+    fn put(bytes: &[u8]) -> ToLauncher {
+        ToLauncher::Put { key: String::from("k"), value: bytes.to_vec() }
+    }
+
+    #[test]
+    fn a_get_waits_for_the_peer_to_start() {
+        let mut server = world(3);
+        assert_eq!(server.receive(0, get(1)), []);
+        assert_eq!(server.receive(1, put(b"v")), []);
+        assert_eq!(server.receive(1, ToLauncher::Started), [value(0, 7, Some(b"v"))]);
+        assert_eq!(server.receive(2, get(1)), [value(2, 7, Some(b"v"))]);
+        assert_eq!(server.receive(2, get(9)), [value(2, 7, None)]);
+    }
+
+    #[test]
+    fn a_get_from_a_rank_that_goes_is_answered() {
+        let mut server = world(2);
+        assert_eq!(server.receive(0, get(1)), []);
+        assert_eq!(server.gone(1), [value(0, 7, None)]);
+        assert_eq!(server.receive(0, get(1)), [value(0, 7, None)]);
+    }
+
+    #[test]
+    fn a_fence_waits_for_all_and_can_be_repeated() {
+        let mut server = world(2);
+        for round in 0..3 {
+            assert_eq!(server.receive(1, ToLauncher::Fence { id: round }), []);
+            let done = server.receive(0, ToLauncher::Fence { id: 10 + round });
+            let expected = |rank, id| Action::Send { rank, message: ToRank::FenceDone { id } };
+            assert_eq!(done, [expected(0, 10 + round), expected(1, round)]);
+        }
+    }
+
+    #[test]
+    fn whoever_breaks_the_protocol_is_named() {
+        let broken = |actions: &[Action], who: u32, why: &str| {
+            assert!(
+                matches!(actions, [Action::Broken { rank, reason }] if *rank == who && reason.contains(why)),
+                "{actions:?}"
+            );
+        };
+        let mut server = Server::new(vec![Welcome::default(); 2]);
+        broken(&server.receive(1, ToLauncher::Started), 1, "before its hello");
+        broken(&server.receive(5, ToLauncher::Started), 5, "no rank 5");
+        let mut server = world(2);
+        server.receive(0, ToLauncher::Fence { id: 1 });
+        broken(&server.receive(0, ToLauncher::Fence { id: 2 }), 0, "stands in one");
+        let mut server = world(2);
+        for _ in 0..WAITING_PER_RANK_MAX {
+            assert_eq!(server.receive(0, get(1)), []);
+        }
+        broken(&server.receive(0, get(1)), 0, "questions");
+    }
+
+    #[test]
+    fn a_rank_cannot_fill_the_memory() {
+        let mut server = world(1);
+        let big = vec![0; KEYSPACE_PER_RANK_MAX_BYTES - 1];
+        assert_eq!(server.receive(0, put(&big)), []);
+        assert_eq!(server.receive(0, put(&big)), [], "the same key again takes no more");
+        let more = ToLauncher::Put { key: String::from("l"), value: vec![0] };
+        assert!(matches!(&server.receive(0, more)[..], [Action::Broken { .. }]));
+    }
+
+    #[test]
+    fn versions_and_identities_are_checked() {
+        let mut server = Server::new(vec![Welcome::default(); 2]);
+        for (version, rank) in [(STARTUP_VERSION + 1, 0), (STARTUP_VERSION, 1)] {
+            let answer = server.receive(0, ToLauncher::Hello { version, rank, pid: 1 });
+            assert!(
+                matches!(&answer[..], [Action::Send { rank: 0, message: ToRank::Refused { .. } }]),
+                "{answer:?}"
+            );
+        }
+        assert_eq!(server.phase(0), Phase::Silent);
+    }
+}

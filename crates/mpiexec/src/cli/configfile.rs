@@ -1,0 +1,142 @@
+//! Files: `-configfile` (programs) and the configuration file (defaults).
+
+use super::table::{self, Opt};
+use super::{UsageError, Words, parse};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Reads the programs of a `-configfile`: one section per line, `#` starts a comment line.
+///
+/// # Errors
+/// [`UsageError`] with file and line.
+pub fn programs(path: &Path) -> Result<Words, UsageError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| UsageError::new(format!("-configfile {}: {e}", path.display())))?;
+    parse_programs(&path.display().to_string(), &text)
+}
+
+fn parse_programs(name: &str, text: &str) -> Result<Words, UsageError> {
+    let mut all = Words::default();
+    for (number, line) in text.lines().enumerate() {
+        let number = number + 1;
+        let words = split(line).map_err(|column| {
+            UsageError::new(format!("{name}:{number}:{column}: a quote that does not end"))
+        })?;
+        if words.is_empty() {
+            continue;
+        }
+        let parsed = parse::parse(words.into_iter().map(OsString::from))
+            .map_err(|e| UsageError::new(format!("{name}:{number}:1: {e}")))?;
+        if parsed.job.iter().any(|(opt, _)| opt.name == "configfile") {
+            return Err(UsageError::new(format!("{name}:{number}:1: -configfile inside a configfile")));
+        }
+        all.job.extend(parsed.job);
+        all.sections.extend(parsed.sections);
+    }
+    if all.sections.is_empty() {
+        return Err(UsageError::new(format!("{name}: no program in this file")));
+    }
+    Ok(all)
+}
+
+/// One default from the configuration file: the option, its value, and where it stands.
+pub type Default = (&'static Opt, String, String);
+
+/// Reads defaults, `name = value` per line.
+///
+/// # Errors
+/// [`UsageError`] with file, line and column.
+pub fn defaults(name: &str, text: &str) -> Result<Vec<Default>, UsageError> {
+    let mut all = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let place =
+            |at: &str| format!("{name}:{}:{}", number + 1, at.as_ptr() as usize - line.as_ptr() as usize + 1);
+        let content = line.trim();
+        if content.is_empty() || content.starts_with('#') {
+            continue;
+        }
+        let Some((key, value)) = content.split_once('=') else {
+            return Err(UsageError::new(format!("{}: expected name = value", place(content))));
+        };
+        let key = key.trim();
+        let opt = table::find(key.trim_start_matches('-'))
+            .filter(|opt| opt.has_default())
+            .ok_or_else(|| UsageError::new(format!("{}: no setting is called {key:?}", place(content))))?;
+        all.push((opt, value.trim().to_owned(), place(content)));
+    }
+    Ok(all)
+}
+
+/// Splits a line into words as a shell does, with `'`, `"` and `\`; the error is the column of a
+/// quote that does not end.
+fn split(line: &str) -> Result<Vec<String>, usize> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = line.chars().enumerate();
+    while let Some((column, c)) = chars.next() {
+        match c {
+            '#' if word.is_none() => break,
+            c if c.is_whitespace() => words.extend(word.take()),
+            '\\' => word.get_or_insert_default().extend(chars.next().map(|(_, c)| c)),
+            '\'' | '"' => {
+                let quoted = word.get_or_insert_default();
+                loop {
+                    match chars.next().ok_or(column + 1)?.1 {
+                        end if end == c => break,
+                        '\\' if c == '"' => quoted.extend(chars.next().map(|(_, c)| c)),
+                        other => quoted.push(other),
+                    }
+                }
+            }
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_as_a_shell_does() {
+        let line = r#"-n 1 'a b'"c d" e\ f "" # rest"#;
+        assert_eq!(split(line), Ok(["-n", "1", "a bc d", "e f", ""].map(String::from).to_vec()));
+        assert_eq!(split("ab 'cd"), Err(4));
+    }
+
+    #[test]
+    fn programs_come_one_per_line() {
+        let words = parse_programs("f", "# a job\n-n 1 a x\n\n-n 2 b\n").unwrap();
+        assert_eq!(words.sections.len(), 2);
+        for (text, expected) in [
+            ("", "f: no program"),
+            ("\n-n 1 'a", "f:2:6: a quote"),
+            ("-nope a", "f:1:1: unknown option"),
+            ("-configfile g", "f:1:1: -configfile inside"),
+        ] {
+            let error = parse_programs("f", text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn defaults_name_their_place() {
+        let found = defaults("c", "# comment\n timeout = 30\ntag-output=yes").unwrap();
+        let found: Vec<_> = found.iter().map(|(o, v, p)| (o.name, v.as_str(), p.as_str())).collect();
+        assert_eq!(found, [("timeout", "30", "c:2:2"), ("tag-output", "yes", "c:3:1")]);
+        for (text, expected) in [("x", "c:1:1: expected"), ("\n  colour = red", "c:2:3: no setting")] {
+            let error = defaults("c", text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn hostile_files_never_panic(text: String) {
+            let _ = defaults("c", &text);
+            let _ = parse_programs("f", &text);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Every option, once: what it is called, what it takes, where else it can be set.
+
+/// Where an option may stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// One value for the whole job.
+    Job,
+    /// One value per program (sections between `:`).
+    Program,
+}
+
+/// What follows an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Takes {
+    /// Nothing.
+    Flag,
+    /// One word.
+    Value(&'static str),
+    /// `NAME=VALUE` in one word, or `NAME VALUE` in two.
+    Pair,
+    /// `NAME=VALUE`, or `NAME` alone.
+    Assignment,
+}
+
+/// What the launcher does with an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Support {
+    /// It is carried out.
+    Yes,
+    /// It is refused, with this reason.
+    Refused(&'static str),
+    /// It is accepted and changes nothing.
+    Needless,
+}
+
+/// One option.
+#[derive(Debug)]
+pub struct Opt {
+    /// Its name without dashes; also its key in the configuration file.
+    pub name: &'static str,
+    /// Other names.
+    pub aliases: &'static [&'static str],
+    /// What follows it.
+    pub takes: Takes,
+    /// Where it may stand.
+    pub scope: Scope,
+    /// What becomes of it.
+    pub support: Support,
+    /// Heading in the help.
+    pub group: &'static str,
+    /// One line for the help.
+    pub help: &'static str,
+}
+
+impl Opt {
+    /// The environment variable that sets it: `MPIEXEC_` and its name in capitals.
+    pub fn variable(&self) -> String {
+        format!("MPIEXEC_{}", self.name.replace('-', "_").to_uppercase())
+    }
+
+    /// It can be set outside of the command line: by its variable and in the configuration file.
+    pub fn has_default(&self) -> bool {
+        self.support == Support::Yes
+            && self.group != INFORMATION
+            && matches!(self.takes, Takes::Flag | Takes::Value(_))
+            && !matches!(self.name, "configfile" | "example" | "bin")
+    }
+}
+
+/// The option called `name` (without dashes).
+pub fn find(name: &str) -> Option<&'static Opt> {
+    OPTIONS.iter().find(|opt| opt.name == name || opt.aliases.contains(&name))
+}
+
+/// Heading of the options that print something and end.
+pub const INFORMATION: &str = "Information";
+const PROGRAMS: &str = "Programs";
+const CARGO: &str = "Cargo targets";
+const PLACEMENT: &str = "Placement";
+const STREAMS: &str = "Input and output";
+const ENDING: &str = "Ending";
+const HOSTS: &str = "Several hosts";
+
+const ONE_HOST: &str = "this release runs jobs on one machine";
+
+const fn opt(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    takes: Takes,
+    scope: Scope,
+    group: &'static str,
+    help: &'static str,
+) -> Opt {
+    Opt { name, aliases, takes, scope, support: Support::Yes, group, help }
+}
+
+const fn refused(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    value: &'static str,
+    group: &'static str,
+    why: &'static str,
+) -> Opt {
+    let takes = Takes::Value(value);
+    Opt { name, aliases, takes, scope: Scope::Program, support: Support::Refused(why), group, help: why }
+}
+
+/// All of them, in the order of the help.
+pub const OPTIONS: &[Opt] = {
+    use Scope::{Job, Program};
+    use Takes::{Assignment, Flag, Pair, Value};
+    &[
+        opt(
+            "n",
+            &["np"],
+            Value("N"),
+            Program,
+            PROGRAMS,
+            "start N ranks (default: one per available processor)",
+        ),
+        opt("wdir", &["wd"], Value("DIR"), Program, PROGRAMS, "working directory of the ranks"),
+        opt(
+            "path",
+            &[],
+            Value("DIRS"),
+            Program,
+            PROGRAMS,
+            "look for the program in these directories (a:b) first",
+        ),
+        opt(
+            "env",
+            &["x"],
+            Assignment,
+            Program,
+            PROGRAMS,
+            "set NAME=VALUE (or NAME VALUE with -env) for this program's ranks",
+        ),
+        opt("genv", &[], Pair, Job, PROGRAMS, "set NAME VALUE (or NAME=VALUE) for all ranks"),
+        opt(
+            "configfile",
+            &[],
+            Value("FILE"),
+            Job,
+            PROGRAMS,
+            "read programs from FILE, one section of the command line per line",
+        ),
+        opt(
+            "initial-errhandler",
+            &[],
+            Value("HANDLER"),
+            Job,
+            PROGRAMS,
+            "mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return",
+        ),
+        opt("arch", &[], Value("ARCH"), Program, PROGRAMS, "refuse to run on another processor architecture"),
+        opt(
+            "soft",
+            &[],
+            Value("TRIPLETS"),
+            Program,
+            PROGRAMS,
+            "numbers of ranks that would do as well; -n is taken",
+        ),
+        refused(
+            "file",
+            &[],
+            "FILE",
+            PROGRAMS,
+            "the format of -file is left to each implementation; use -configfile",
+        ),
+        opt("example", &[], Value("NAME"), Program, CARGO, "build and run an example of the Cargo workspace"),
+        opt("bin", &[], Value("NAME"), Program, CARGO, "build and run a binary of the Cargo workspace"),
+        opt(
+            "package",
+            &["p"],
+            Value("PACKAGE"),
+            Program,
+            CARGO,
+            "the package that has the example or binary",
+        ),
+        opt("release", &[], Flag, Program, CARGO, "build with the release profile"),
+        opt(
+            "profile",
+            &[],
+            Value("PROFILE"),
+            Program,
+            CARGO,
+            "build with this profile (default: mpiexec's own under cargo run)",
+        ),
+        opt("features", &[], Value("LIST"), Program, CARGO, "build with these features"),
+        opt("no-default-features", &[], Flag, Program, CARGO, "build without the default features"),
+        opt("oversubscribe", &[], Flag, Job, PLACEMENT, "more ranks than processors are meant: say nothing"),
+        opt("no-oversubscribe", &[], Flag, Job, PLACEMENT, "refuse more ranks than processors"),
+        opt(
+            "bind-to",
+            &[],
+            Value("WHAT"),
+            Job,
+            PLACEMENT,
+            "core: one processor per rank; none: all (default)",
+        ),
+        opt(
+            "show-map",
+            &[],
+            Flag,
+            Job,
+            PLACEMENT,
+            "print each rank's host and processors, read back from the kernel",
+        ),
+        opt("dry-run", &[], Flag, Job, PLACEMENT, "print what would be started, and start nothing"),
+        opt("tag-output", &["l"], Flag, Job, STREAMS, "start each line with the rank that wrote it"),
+        opt("timestamp-output", &[], Flag, Job, STREAMS, "start each line with its time (UTC)"),
+        opt(
+            "stdin",
+            &[],
+            Value("RANK"),
+            Job,
+            STREAMS,
+            "the rank that reads standard input, all, or none (default: 0)",
+        ),
+        opt(
+            "timeout",
+            &[],
+            Value("SECONDS"),
+            Job,
+            ENDING,
+            "end the job after this time, and say what each rank waited for",
+        ),
+        opt("print-all-exitcodes", &[], Flag, Job, ENDING, "print every rank's exit status at the end"),
+        refused("hostfile", &["f", "machinefile"], "FILE", HOSTS, ONE_HOST),
+        opt("host", &["hosts"], Value("HOST"), Program, HOSTS, "only this machine's own name, or localhost"),
+        refused("ppn", &["map-by"], "N", HOSTS, ONE_HOST),
+        refused("launcher", &[], "NAME", HOSTS, ONE_HOST),
+        refused("iface", &[], "NAME", HOSTS, ONE_HOST),
+        refused("port-range", &[], "A-B", HOSTS, ONE_HOST),
+        refused("output-dir", &["output-from"], "DIR", HOSTS, "not in this release: use -l and a pipe"),
+        Opt {
+            name: "allow-run-as-root",
+            aliases: &[],
+            takes: Flag,
+            scope: Job,
+            support: Support::Needless,
+            group: ENDING,
+            help: "accepted and needless: root needs no flag",
+        },
+        opt("verbose", &["v"], Flag, Job, INFORMATION, "say what is started and how it ends"),
+        opt("quiet", &["q"], Flag, Job, INFORMATION, "print no remarks, only errors"),
+        opt(
+            "show-config",
+            &[],
+            Flag,
+            Job,
+            INFORMATION,
+            "print every setting and limit, and where it comes from",
+        ),
+        opt("help", &["h"], Flag, Job, INFORMATION, "print this"),
+        opt("version", &["V"], Flag, Job, INFORMATION, "print the version"),
+    ]
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_there_once() {
+        let mut names: Vec<&str> =
+            OPTIONS.iter().flat_map(|o| o.aliases.iter().copied().chain([o.name])).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn groups_stand_together() {
+        // The help prints a heading per group; refused ones of HOSTS may be followed by ENDING's.
+        assert_eq!(find("np").map(|o| o.name), Some("n"));
+        assert_eq!(find("timeout").map(Opt::variable).as_deref(), Some("MPIEXEC_TIMEOUT"));
+    }
+}

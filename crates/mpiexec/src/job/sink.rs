@@ -1,0 +1,73 @@
+//! The launcher's own standard output and error: written without ever blocking on a slow reader.
+
+use crate::limits::PIPE_WRITE_BYTES;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{SFlag, fstat};
+use nix::unistd::write;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// One of the two.
+#[derive(Debug)]
+pub struct Sink {
+    fd: BorrowedFd<'static>,
+    regular: bool,
+    /// Nobody reads any more.
+    broken: bool,
+}
+
+impl Sink {
+    /// A sink on a standard stream.
+    pub fn new(fd: BorrowedFd<'static>) -> Sink {
+        let regular = fstat(fd).is_ok_and(|s| SFlag::from_bits_truncate(s.st_mode).contains(SFlag::S_IFREG));
+        Sink { fd, regular, broken: false }
+    }
+
+    /// True when both streams lead to the same place.
+    pub fn same_place(&self, other: &Sink) -> bool {
+        match (fstat(self.fd), fstat(other.fd)) {
+            (Ok(a), Ok(b)) => (a.st_dev, a.st_ino, a.st_rdev) == (b.st_dev, b.st_ino, b.st_rdev),
+            _ => false,
+        }
+    }
+
+    /// Nobody reads any more: what is written is thrown away.
+    pub fn broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Writes what can be written without blocking, and takes it off `bytes`.
+    pub fn write(&mut self, bytes: &mut Vec<u8>) {
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            if self.broken {
+                done = bytes.len();
+                break;
+            }
+            let piece = if self.regular { rest } else { rest.get(..PIPE_WRITE_BYTES).unwrap_or(rest) };
+            if !self.regular && !self.writable() {
+                break;
+            }
+            match write(self.fd, piece) {
+                Ok(n) => done += n,
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => break,
+                // A reader that left (EPIPE), a full disk: no later byte could be in its place.
+                Err(_) => self.broken = true,
+            }
+        }
+        bytes.drain(..done);
+    }
+
+    /// True when a piece can be written now; an error counts, so that the write finds it.
+    fn writable(&self) -> bool {
+        let mut fds = [PollFd::new(self.fd, PollFlags::POLLOUT)];
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(n) if n > 0)
+    }
+}
+
+impl AsFd for Sink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd
+    }
+}

@@ -1,0 +1,154 @@
+//! Starts one rank: its streams, its control channel, its environment.
+
+use super::control::Control;
+use super::end::End;
+use super::input::Source;
+use crate::error::LaunchError;
+use crate::plan::{Place, Ready};
+use mpi_node::spawn::Inheritance;
+use mpi_pmi::variables;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// What all ranks of a job have in common.
+pub struct Common {
+    /// Id of the job.
+    pub id: String,
+    /// Ranks in the world.
+    pub size: usize,
+    /// The node segment.
+    pub segment: Option<OwnedFd>,
+    /// Variables for all ranks.
+    pub env: Vec<(String, String)>,
+    /// The error handler that ranks start with.
+    pub errhandler: Option<String>,
+    /// Variables of other launchers and jobs, which ranks must not see.
+    pub scrub: Vec<std::ffi::OsString>,
+    /// The soft limit of open files that the launcher itself was started with.
+    pub open_files: Option<u64>,
+}
+
+/// A rank that was started.
+pub struct Rank {
+    /// Its process, and the number of its process group.
+    pub pid: u32,
+    /// Standard output and error, while they are open.
+    pub streams: [Option<OwnedFd>; 2],
+    /// Its control channel, while it is open.
+    pub control: Option<Control>,
+    /// The channel is registered for writing too.
+    pub control_writes: bool,
+    /// How it ended.
+    pub end: Option<End>,
+    /// Processes of its group may be left although it has ended.
+    pub group_left: bool,
+}
+
+/// Starts `rank`; gives it and the pipe to its standard input, if it has one.
+///
+/// # Errors
+/// [`LaunchError`] naming what could not be done.
+pub fn start(
+    common: &Common,
+    rank: usize,
+    place: &Place,
+    program: &Ready,
+    input: Source,
+    host: &str,
+) -> Result<(Rank, Option<OwnedFd>), LaunchError> {
+    let (ours, theirs) = UnixStream::pair().map_err(LaunchError::system("control channel of a rank"))?;
+    ours.set_nonblocking(true).map_err(LaunchError::system("control channel of a rank"))?;
+    let mut command = Command::new(&program.executable);
+    command.arg0(&program.name).args(&program.arguments);
+    if let Some(wdir) = &program.wdir {
+        command.current_dir(wdir);
+    }
+    environment(&mut command, common, rank, program, theirs.as_raw_fd());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(match input {
+        Source::Null => Stdio::null(),
+        Source::Inherit => Stdio::inherit(),
+        Source::Pipe => Stdio::piped(),
+    });
+    let segment = common.segment.as_ref().map(AsRawFd::as_raw_fd);
+    Inheritance {
+        keep: [Some(theirs.as_raw_fd()), segment].into_iter().flatten().collect(),
+        own_group: true,
+        die_with_parent: true,
+        processors: place.processors.clone(),
+        open_files: common.open_files,
+    }
+    .apply(&mut command)
+    .map_err(LaunchError::system(format!("processors of rank {rank}")))?;
+    let mut child = command.spawn().map_err(|error| spawn_failed(error, rank, program, host))?;
+    let pipe = |fd: Option<OwnedFd>| -> Result<Option<OwnedFd>, LaunchError> {
+        fd.map(nonblocking).transpose().map_err(LaunchError::system("streams of a rank"))
+    };
+    let streams = [pipe(child.stdout.take().map(Into::into))?, pipe(child.stderr.take().map(Into::into))?];
+    let stdin = pipe(child.stdin.take().map(Into::into))?;
+    let control = Some(Control::new(ours));
+    let pid = child.id();
+    Ok((Rank { pid, streams, control, control_writes: false, end: None, group_left: true }, stdin))
+}
+
+fn environment(command: &mut Command, common: &Common, rank: usize, program: &Ready, control: RawFd) {
+    for name in &common.scrub {
+        command.env_remove(name);
+    }
+    command.envs(common.env.iter().map(|(n, v)| (n, v)));
+    command.envs(program.env.iter().map(|(n, v)| (n, v)));
+    if let Some(handler) = &common.errhandler {
+        command.env("MPI_INITIAL_ERRHANDLER", handler);
+    }
+    command.env(variables::ROOT, format!("fd:{control}"));
+    command.env(variables::RANK, rank.to_string());
+    command.env(variables::SIZE, common.size.to_string());
+    command.env(variables::JOB, &common.id);
+    command.env(variables::NODE_SIZE, common.size.to_string());
+    if let Some(segment) = &common.segment {
+        command.env(variables::NODE_FD, segment.as_raw_fd().to_string());
+        command.env(variables::NODE_SLOT, rank.to_string());
+    }
+}
+
+/// The variables of this process that tell a rank of a job, of whatever launcher, who it is.
+pub fn foreign_variables() -> Vec<std::ffi::OsString> {
+    const PREFIXES: &[&str] = &["PMI_", "PMI2_", "PMIX_", "OMPI_", "PRTE_", "HYDI_", "HYDRA_"];
+    const NAMES: &[&str] = &["MPI_LOCALNRANKS", "MPI_LOCALRANKID"];
+    std::env::vars_os()
+        .map(|(name, _)| name)
+        .filter(|name| {
+            let name = name.to_string_lossy();
+            PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+                || NAMES.contains(&&*name)
+                || variables::OF_A_JOB.contains(&&*name)
+        })
+        .collect()
+}
+
+const ENOENT: i32 = nix::errno::Errno::ENOENT as i32;
+const EACCES: i32 = nix::errno::Errno::EACCES as i32;
+const ENOEXEC: i32 = nix::errno::Errno::ENOEXEC as i32;
+
+fn spawn_failed(error: std::io::Error, rank: usize, program: &Ready, host: &str) -> LaunchError {
+    let path = program.executable.clone();
+    let host = host.to_owned();
+    match error.raw_os_error() {
+        // The program was there a moment ago: what is missing is what its first line names.
+        Some(ENOENT) => LaunchError::NotExecutable {
+            path,
+            host,
+            detail: format!("{error} (the interpreter named in its first line, or its loader, is missing)"),
+        },
+        Some(EACCES | ENOEXEC) => LaunchError::NotExecutable { path, host, detail: error.to_string() },
+        _ => LaunchError::System { what: format!("starting rank {rank} on {host}"), error },
+    }
+}
+
+fn nonblocking(fd: OwnedFd) -> std::io::Result<OwnedFd> {
+    let flags = OFlag::from_bits_retain(fcntl(fd.as_fd(), FcntlArg::F_GETFL)?);
+    fcntl(fd.as_fd(), FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    Ok(fd)
+}

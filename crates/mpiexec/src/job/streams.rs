@@ -1,0 +1,153 @@
+//! Output of all ranks, and the launcher's own lines, towards standard output and error.
+
+use super::mixer::{Mixer, Tags};
+use super::sink::Sink;
+use crate::limits::{FLUSH_AT_END, KILL_AFTER_FAILURE, OUTPUT_WAITING_MAX_BYTES};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io::{stderr, stdin, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// One lane per place that output goes to: two, or one where both streams lead to the same place
+/// (a terminal, `2>&1`), so that their lines are not torn either.
+pub struct Streams {
+    lanes: Vec<Lane>,
+    size: usize,
+}
+
+struct Lane {
+    mixer: Mixer,
+    sink: Sink,
+}
+
+/// The launcher's standard input.
+pub fn standard_input() -> BorrowedFd<'static> {
+    // The handle is a static inside the standard library: what it lends lives as long.
+    static STDIN: std::sync::OnceLock<std::io::Stdin> = std::sync::OnceLock::new();
+    STDIN.get_or_init(stdin).as_fd()
+}
+
+fn standard_output() -> BorrowedFd<'static> {
+    static STDOUT: std::sync::OnceLock<std::io::Stdout> = std::sync::OnceLock::new();
+    STDOUT.get_or_init(stdout).as_fd()
+}
+
+fn standard_error() -> BorrowedFd<'static> {
+    static STDERR: std::sync::OnceLock<std::io::Stderr> = std::sync::OnceLock::new();
+    STDERR.get_or_init(stderr).as_fd()
+}
+
+impl Streams {
+    /// For `size` ranks.
+    pub fn new(size: usize, tags: Tags) -> Streams {
+        let (out, err) = (Sink::new(standard_output()), Sink::new(standard_error()));
+        let ranks = || 0..size;
+        let lanes = if out.same_place(&err) {
+            vec![Lane { mixer: Mixer::new(ranks().chain(ranks()), tags), sink: out }]
+        } else {
+            vec![
+                Lane { mixer: Mixer::new(ranks(), tags), sink: out },
+                Lane { mixer: Mixer::new(ranks(), tags), sink: err },
+            ]
+        };
+        Streams { lanes, size }
+    }
+
+    /// Lane and source of a rank's stream (0: output, 1: error).
+    fn at(&self, rank: usize, stream: usize) -> (usize, usize) {
+        if self.lanes.len() == 1 { (0, rank + stream * self.size) } else { (stream, rank) }
+    }
+
+    /// A rank wrote these bytes.
+    pub fn push(&mut self, rank: usize, stream: usize, bytes: &[u8], now: Instant) {
+        let (lane, source) = self.at(rank, stream);
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.mixer.push(source, bytes, now);
+        }
+    }
+
+    /// A rank's stream has ended.
+    pub fn close(&mut self, rank: usize, stream: usize, now: Instant) {
+        let (lane, source) = self.at(rank, stream);
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.mixer.close(source, now);
+        }
+    }
+
+    /// More may be read from this stream: its reader keeps up.
+    pub fn takes(&mut self, rank: usize, stream: usize) -> bool {
+        let (lane, source) = self.at(rank, stream);
+        self.lanes.get_mut(lane).is_none_or(|lane| {
+            lane.mixer.out().len() < OUTPUT_WAITING_MAX_BYTES
+                && lane.mixer.pending(source) < OUTPUT_WAITING_MAX_BYTES
+        })
+    }
+
+    /// Nobody reads this stream any more: the rank should know.
+    pub fn broken(&self, rank: usize, stream: usize) -> bool {
+        let (lane, _) = self.at(rank, stream);
+        self.lanes.get(lane).is_some_and(|lane| lane.sink.broken())
+    }
+
+    /// A line of the launcher's own, on standard error.
+    pub fn message(&mut self, line: &str) {
+        if let Some(lane) = self.lanes.last_mut() {
+            lane.mixer.message(line);
+        }
+    }
+
+    /// When [`tick`](Streams::tick) has something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.lanes.iter().filter_map(|lane| lane.mixer.deadline()).min()
+    }
+
+    /// Shows parts of lines whose time has come.
+    pub fn tick(&mut self, now: Instant) {
+        self.lanes.iter_mut().for_each(|lane| lane.mixer.tick(now));
+    }
+
+    /// Writes what can be written; true when something is left.
+    pub fn flush(&mut self) -> bool {
+        let mut left = false;
+        for lane in &mut self.lanes {
+            lane.sink.write(lane.mixer.out());
+            left |= !lane.mixer.out().is_empty();
+        }
+        left
+    }
+
+    /// Descriptors that have to become writable.
+    pub fn blocked(&mut self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.lanes.iter_mut().filter(|lane| lane.mixer.has_out()).map(|lane| lane.sink.as_fd())
+    }
+
+    /// Nothing more comes from any rank.
+    pub fn finish(&mut self) {
+        let now = Instant::now();
+        self.lanes.iter_mut().for_each(|lane| lane.mixer.finish(now));
+    }
+
+    /// Writes what ranks wrote before a report is printed; a reader that does not read delays the
+    /// report for a bounded time only.
+    pub fn flush_before_report(&mut self) {
+        self.flush_within(KILL_AFTER_FAILURE / 2);
+    }
+
+    /// Writes the rest.
+    pub fn flush_at_end(&mut self) {
+        self.flush_within(FLUSH_AT_END);
+    }
+
+    fn flush_within(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while self.flush() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let mut fds: Vec<PollFd<'_>> =
+                self.blocked().map(|fd| PollFd::new(fd, PollFlags::POLLOUT)).collect();
+            let _ = poll(&mut fds, PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX));
+        }
+    }
+}

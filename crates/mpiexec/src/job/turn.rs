@@ -1,0 +1,419 @@
+//! One turn of the loop: sleep until something happens, then see to everything that did.
+
+use super::end::{self, End};
+use super::input::WaitsFor;
+use super::picture::Then;
+use super::{Phase, Running};
+use crate::error::LaunchError;
+use crate::limits;
+use nix::errno::Errno;
+use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::signal::{Signal, killpg, raise};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::{Pid, read};
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Signals that come as events.
+pub const SIGNALS: &[Signal] = &[
+    Signal::SIGCHLD,
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGTSTP,
+    Signal::SIGCONT,
+    Signal::SIGTTIN,
+];
+
+/// What an event belongs to, packed into the word that epoll keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Token {
+    Signals,
+    Input,
+    InputPipe,
+    Sink,
+    Control(usize),
+    Stream(usize, usize),
+}
+
+impl Token {
+    fn pack(self) -> u64 {
+        let (kind, rank) = match self {
+            Token::Signals => (0, 0),
+            Token::Input => (1, 0),
+            Token::InputPipe => (2, 0),
+            Token::Sink => (3, 0),
+            Token::Control(rank) => (4, rank),
+            Token::Stream(rank, stream) => (5 + stream as u64, rank),
+        };
+        kind << 32 | rank as u64
+    }
+
+    fn unpack(word: u64) -> Token {
+        let rank = (word & u64::from(u32::MAX)) as usize;
+        match word >> 32 {
+            0 => Token::Signals,
+            1 => Token::Input,
+            2 => Token::InputPipe,
+            3 => Token::Sink,
+            4 => Token::Control(rank),
+            kind => Token::Stream(rank, (kind - 5) as usize & 1),
+        }
+    }
+}
+
+impl Running<'_> {
+    /// Sleeps until something happens (at most `limit`) and sees to it.
+    pub fn turn(&mut self, limit: Option<Duration>) -> Result<(), LaunchError> {
+        if self.streams.flush() {
+            self.watch_sinks()?;
+        }
+        self.resume_streams()?;
+        let mut events = [EpollEvent::empty(); 64];
+        let count = match self.epoll.wait(&mut events, self.time_to_sleep(limit)) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            Err(e) => return Err(LaunchError::system("epoll")(e)),
+        };
+        let mut signals = false;
+        for event in events.iter().take(count) {
+            match Token::unpack(event.data()) {
+                // Last, so that what a rank said and wrote before it died is seen before its death.
+                Token::Signals => signals = true,
+                Token::Input | Token::InputPipe => self.pump()?,
+                Token::Sink => {}
+                Token::Control(rank) => self.read_control(rank),
+                Token::Stream(rank, stream) => self.read_stream(rank, stream)?,
+            }
+        }
+        if signals {
+            self.see_to_signals();
+        }
+        self.see_to_timers()
+    }
+
+    /// Time until the next timer, for epoll.
+    fn time_to_sleep(&self, limit: Option<Duration>) -> EpollTimeout {
+        let now = Instant::now();
+        let phase = match self.phase {
+            Phase::Running => None,
+            Phase::Settling { until } => Some(until),
+            Phase::Ending { next, .. } => Some(next),
+        };
+        let timeout = self.timeout_at.filter(|_| self.phase == Phase::Running && self.picture.is_none());
+        let input = match self.feeder_waits {
+            WaitsFor::Foreground => Some(now + limits::BACKGROUND_INPUT),
+            WaitsFor::Again => Some(now),
+            _ => None,
+        };
+        let picture = self.picture.as_ref().map(|p| if p.complete(now) { now } else { p.until });
+        let timers = [phase, timeout, input, picture, self.streams.deadline(), limit.map(|l| now + l)];
+        match timers.into_iter().flatten().min() {
+            None => EpollTimeout::NONE,
+            Some(at) => {
+                let left = at.saturating_duration_since(now);
+                // Rounded up, so that the last part of a millisecond is slept and not spun.
+                let millis = if left.is_zero() { 0 } else { left.as_millis() + 1 };
+                EpollTimeout::try_from(millis).unwrap_or(EpollTimeout::MAX)
+            }
+        }
+    }
+
+    fn see_to_timers(&mut self) -> Result<(), LaunchError> {
+        let now = Instant::now();
+        self.streams.tick(now);
+        if matches!(self.feeder_waits, WaitsFor::Foreground | WaitsFor::Again) {
+            self.pump()?;
+        }
+        if let Some(picture) = self.picture.take_if(|picture| picture.complete(now)) {
+            self.print_picture(&picture);
+        }
+        match self.phase {
+            Phase::Settling { until } if now >= until => self.decide(),
+            Phase::Ending { next, killed: false } if now >= next => self.kill_now(),
+            Phase::Running if self.picture.is_none() && self.timeout_at.is_some_and(|at| now >= at) => {
+                let seconds = self.job.timeout.unwrap_or_default().as_secs_f64();
+                let title = format!("the job has run for {seconds} s (--timeout); what the ranks wait for:");
+                self.take_picture(title, BTreeMap::new(), Then::End(124));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn watch_signals(&self) -> Result<(), LaunchError> {
+        self.watch(&self.signals, EpollFlags::EPOLLIN, Token::Signals)
+    }
+
+    pub(super) fn watch_rank(&self, rank: usize) -> Result<(), LaunchError> {
+        let Some(r) = self.ranks.get(rank) else { return Ok(()) };
+        if let Some(control) = &r.control {
+            self.watch(control, EpollFlags::EPOLLIN, Token::Control(rank))?;
+        }
+        for (stream, fd) in r.streams.iter().enumerate() {
+            if let Some(fd) = fd {
+                self.watch(fd, EpollFlags::EPOLLIN, Token::Stream(rank, stream))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches a control channel for writing while something waits to be sent on it.
+    pub(super) fn watch_control(&mut self, rank: usize) {
+        let Some(r) = self.ranks.get_mut(rank) else { return };
+        let Some(control) = &r.control else { return };
+        if r.control_writes != control.wants_write() {
+            r.control_writes = control.wants_write();
+            let mut flags = EpollFlags::EPOLLIN;
+            flags.set(EpollFlags::EPOLLOUT, r.control_writes);
+            let mut event = EpollEvent::new(flags, Token::Control(rank).pack());
+            // A channel that cannot be watched is one that has ended, which its rank's end tells.
+            let _ = self.epoll.modify(control, &mut event);
+        }
+    }
+
+    fn watch_sinks(&mut self) -> Result<(), LaunchError> {
+        for fd in self.streams.blocked() {
+            watch_once(&self.epoll, fd, EpollFlags::EPOLLOUT, Token::Sink)?;
+        }
+        Ok(())
+    }
+
+    fn watch(&self, fd: impl AsFd, flags: EpollFlags, token: Token) -> Result<(), LaunchError> {
+        self.epoll.add(fd, EpollEvent::new(flags, token.pack())).map_err(LaunchError::system("epoll"))
+    }
+
+    /// Moves standard input on.
+    pub(super) fn pump(&mut self) -> Result<(), LaunchError> {
+        let Some(feeder) = &mut self.feeder else { return Ok(()) };
+        self.feeder_waits = feeder.pump();
+        match self.feeder_waits {
+            WaitsFor::Input => watch_once(&self.epoll, feeder.stdin(), EpollFlags::EPOLLIN, Token::Input)?,
+            WaitsFor::Ranks => {
+                if let Some(pipe) = feeder.blocked() {
+                    watch_once(&self.epoll, pipe, EpollFlags::EPOLLOUT, Token::InputPipe)?;
+                }
+            }
+            WaitsFor::Foreground | WaitsFor::Again => {}
+            WaitsFor::Nothing => self.feeder = None,
+        }
+        Ok(())
+    }
+
+    fn read_control(&mut self, rank: usize) {
+        let Some(control) = self.ranks.get_mut(rank).and_then(|r| r.control.as_mut()) else { return };
+        let flushed = control.flush();
+        let incoming = control.read(&mut self.buffer);
+        for message in incoming.messages {
+            let actions = self.server.receive(rank as u32, message);
+            self.act(actions);
+        }
+        if let Some(reason) = incoming.broken {
+            self.broken(rank, &reason);
+        }
+        self.watch_control(rank);
+        if incoming.ended || !flushed {
+            if let Some(r) = self.ranks.get_mut(rank) {
+                r.control = None;
+            }
+        }
+    }
+
+    fn read_stream(&mut self, rank: usize, stream: usize) -> Result<(), LaunchError> {
+        if !self.streams.takes(rank, stream) {
+            self.paused.push((rank, stream));
+            if let Some(fd) = self.ranks.get(rank).and_then(|r| r.streams.get(stream)?.as_ref()) {
+                self.epoll.delete(fd).map_err(LaunchError::system("epoll"))?;
+            }
+            return Ok(());
+        }
+        self.read_once(rank, stream);
+        Ok(())
+    }
+
+    /// Reads a piece; false when there is nothing to be read now.
+    fn read_once(&mut self, rank: usize, stream: usize) -> bool {
+        let Some(slot) = self.ranks.get_mut(rank).and_then(|r| r.streams.get_mut(stream)) else {
+            return false;
+        };
+        let Some(fd) = slot else { return false };
+        let now = Instant::now();
+        match read(&*fd, &mut self.buffer) {
+            Err(Errno::EAGAIN) => false,
+            Err(Errno::EINTR) => true,
+            Ok(0) | Err(_) => {
+                *slot = None;
+                self.streams.close(rank, stream, now);
+                false
+            }
+            Ok(n) => {
+                self.streams.push(rank, stream, self.buffer.get(..n).unwrap_or_default(), now);
+                if self.streams.broken(rank, stream) {
+                    // Nobody reads any more: the rank is told so by its own next write.
+                    *slot = None;
+                }
+                true
+            }
+        }
+    }
+
+    /// Watches again what was left alone while the reader was slow.
+    fn resume_streams(&mut self) -> Result<(), LaunchError> {
+        if self.paused.is_empty() {
+            return Ok(());
+        }
+        let ready =
+            |streams: &mut super::Streams, &(rank, stream): &(usize, usize)| streams.takes(rank, stream);
+        let paused = std::mem::take(&mut self.paused);
+        let (again, still): (Vec<_>, Vec<_>) =
+            paused.into_iter().partition(|at| ready(&mut self.streams, at));
+        self.paused = still;
+        for (rank, stream) in again {
+            if let Some(fd) = self.ranks.get(rank).and_then(|r| r.streams.get(stream)?.as_ref()) {
+                self.watch(fd, EpollFlags::EPOLLIN, Token::Stream(rank, stream))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that a rank has written so far, a bounded amount.
+    pub(super) fn drain_rank(&mut self, rank: usize) {
+        for stream in 0..2 {
+            let mut pieces = limits::OUTPUT_WAITING_MAX_BYTES / limits::READ_BYTES;
+            while pieces > 0 && self.read_once(rank, stream) {
+                pieces -= 1;
+            }
+        }
+    }
+
+    fn see_to_signals(&mut self) {
+        while let Ok(Some(info)) = self.signals.read_signal() {
+            match Signal::try_from(info.ssi_signo as i32) {
+                Ok(Signal::SIGCHLD) => self.reap(),
+                Ok(signal @ (Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP)) => self.stop(signal),
+                Ok(Signal::SIGQUIT) if self.picture.is_none() => {
+                    let title = String::from("SIGQUIT; what the ranks wait for:");
+                    self.take_picture(title, BTreeMap::new(), Then::GoOn);
+                }
+                Ok(signal @ (Signal::SIGUSR1 | Signal::SIGUSR2 | Signal::SIGCONT)) => {
+                    self.kill_groups(signal)
+                }
+                Ok(Signal::SIGTSTP) => {
+                    self.kill_groups(Signal::SIGTSTP);
+                    // It cannot fail, and the launcher sleeps here until it is continued.
+                    let _ = raise(Signal::SIGSTOP);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The user wants the job to end; asked twice, at once.
+    fn stop(&mut self, signal: Signal) {
+        if matches!(self.phase, Phase::Ending { .. }) {
+            self.kill_now();
+            return;
+        }
+        self.picture = None;
+        let seconds = limits::KILL_AFTER_SIGNAL.as_secs();
+        self.streams.message(&format!(
+            "mpiexec: {signal}: ending the job; what is left after {seconds} s is killed (once more: at once)"
+        ));
+        self.end(128 + signal as i32, &format!("mpiexec got {signal}"), limits::KILL_AFTER_SIGNAL);
+    }
+
+    /// Collects the ranks that have ended. All of them are noted before any is judged: ranks that
+    /// exit together do not "go on".
+    fn reap(&mut self) {
+        let mut ended: Vec<(usize, End)> = Vec::new();
+        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            let Some(pid) = status.pid() else { break };
+            let (Some(end), Some(&rank)) = (End::of(status), self.by_pid.get(&(pid.as_raw() as u32))) else {
+                continue;
+            };
+            self.by_pid.remove(&(pid.as_raw() as u32));
+            self.note_end(rank, end);
+            ended.push((rank, end));
+        }
+        let others = self.plan.ranks.len() - self.ranks.iter().filter(|r| r.end.is_some()).count();
+        for (rank, end) in ended {
+            let phase = self.server.phase(rank as u32);
+            if let Some(failure) = end::failure(rank, end, phase, others) {
+                self.fail(failure);
+            }
+            if self.job.verbose {
+                let line = format!("mpiexec: {} {end} after {}", self.name(rank), self.elapsed());
+                self.streams.message(&line);
+            }
+        }
+    }
+
+    fn note_end(&mut self, rank: usize, end: End) {
+        // What it said and wrote last, before its end is told to anybody.
+        while self.ranks.get(rank).is_some_and(|r| r.control.is_some()) {
+            let before = self.server.phase(rank as u32);
+            self.read_control(rank);
+            if self.ranks.get(rank).is_some_and(|r| r.control.is_some())
+                && before == self.server.phase(rank as u32)
+            {
+                break;
+            }
+        }
+        self.drain_rank(rank);
+        let actions = self.server.gone(rank as u32);
+        self.act(actions);
+        if let Some(picture) = &mut self.picture {
+            picture.asked.retain(|asked| *asked != rank);
+        }
+        let Some(r) = self.ranks.get_mut(rank) else { return };
+        r.end = Some(end);
+        self.alive -= 1;
+        r.group_left = killpg(Pid::from_raw(r.pid as i32), None).is_ok();
+        if let (false, Some(guard)) = (r.group_left, &mut self.guard) {
+            guard.remove(r.pid);
+        }
+    }
+}
+
+/// Watches for one event, also again.
+fn watch_once(
+    epoll: &nix::sys::epoll::Epoll,
+    fd: impl AsFd,
+    flags: EpollFlags,
+    token: Token,
+) -> Result<(), LaunchError> {
+    let mut event = EpollEvent::new(flags | EpollFlags::EPOLLONESHOT, token.pack());
+    match epoll.modify(&fd, &mut event) {
+        Err(Errno::ENOENT) => match epoll.add(&fd, event) {
+            // A file, which is always ready.
+            Ok(()) | Err(Errno::EPERM) => Ok(()),
+            Err(e) => Err(LaunchError::system("epoll")(e)),
+        },
+        Ok(()) | Err(Errno::EPERM) => Ok(()),
+        Err(e) => Err(LaunchError::system("epoll")(e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Token;
+
+    #[test]
+    fn tokens_survive_packing() {
+        for token in [
+            Token::Signals,
+            Token::Input,
+            Token::InputPipe,
+            Token::Sink,
+            Token::Control(4095),
+            Token::Stream(7, 0),
+            Token::Stream(4095, 1),
+        ] {
+            assert_eq!(Token::unpack(token.pack()), token);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Every bound and period of the launcher, with its unit.
+
+use std::time::Duration;
+
+/// Most ranks that one machine runs.
+pub const RANKS_MAX: usize = 4096;
+/// Open files that the launcher needs besides those of the ranks.
+pub const OPEN_FILES_OWN: u64 = 32;
+/// Open files that the launcher needs per rank: its two outputs, its control channel, its input.
+pub const OPEN_FILES_PER_RANK: u64 = 4;
+
+/// Failures that come within this time after the first count as simultaneous: the lowest rank
+/// among them gives the status, so that it is the same from run to run.
+pub const SIMULTANEOUS: Duration = Duration::from_millis(20);
+/// From the terminate signal to the kill signal after a failure.
+pub const KILL_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// From the terminate signal to the kill signal after SIGINT or SIGTERM.
+pub const KILL_AFTER_SIGNAL: Duration = Duration::from_secs(3);
+/// How long a killed process may take to be gone before it is named and left.
+pub const GONE_AFTER_KILL: Duration = Duration::from_secs(5);
+/// How long ranks may take to say what they wait for.
+pub const REPORTS: Duration = Duration::from_secs(1);
+/// Least time between two pictures that ranks ask for by reporting unasked.
+pub const PICTURES_APART: Duration = Duration::from_secs(30);
+
+/// A part of a line that nothing follows is shown after this time.
+pub const PARTIAL_LINE_SHOWN: Duration = Duration::from_millis(50);
+/// Lines of others wait this long for the end of a part of a line that is shown already.
+pub const PARTIAL_LINE_HOLDS: Duration = Duration::from_secs(1);
+/// A line longer than this is passed on in parts, in bytes.
+pub const LINE_MAX_BYTES: usize = 1 << 20;
+/// Output waiting for a slow reader above which ranks are no longer read, in bytes.
+pub const OUTPUT_WAITING_MAX_BYTES: usize = 4 << 20;
+/// Bytes that a pipe which polls writable takes without blocking (PIPE_BUF of Linux).
+pub const PIPE_WRITE_BYTES: usize = 4096;
+/// Bytes read at once from a rank or from standard input.
+pub const READ_BYTES: usize = 64 << 10;
+/// How long the end of the job waits for a reader of the launcher's output that does not read.
+pub const FLUSH_AT_END: Duration = Duration::from_secs(10);
+/// Standard input on a terminal that belongs to another job is looked at again after this time.
+pub const BACKGROUND_INPUT: Duration = Duration::from_millis(500);
+/// Bytes towards a rank's control channel that may wait before the rank counts as stuck.
+pub const CONTROL_WAITING_MAX_BYTES: usize = 16 << 20;
+
+/// The table for `--show-config`.
+pub fn table() -> Vec<(&'static str, String)> {
+    macro_rules! of {
+        ($prefix:literal, $($path:path),* $(,)?) => {
+            vec![$((concat!($prefix, stringify!($path)), format!("{:?}", $path))),*]
+        };
+    }
+    let mut all = of!(
+        "mpiexec ",
+        RANKS_MAX,
+        SIMULTANEOUS,
+        KILL_AFTER_FAILURE,
+        KILL_AFTER_SIGNAL,
+        GONE_AFTER_KILL,
+        REPORTS,
+        PICTURES_APART,
+        PARTIAL_LINE_SHOWN,
+        PARTIAL_LINE_HOLDS,
+        LINE_MAX_BYTES,
+        OUTPUT_WAITING_MAX_BYTES,
+        PIPE_WRITE_BYTES,
+        READ_BYTES,
+        FLUSH_AT_END,
+        BACKGROUND_INPUT,
+        CONTROL_WAITING_MAX_BYTES,
+        OPEN_FILES_OWN,
+        OPEN_FILES_PER_RANK,
+    );
+    use mpi_pmi::limits as pmi;
+    all.extend(of!(
+        "mpi-pmi ",
+        pmi::ANSWER_TIMEOUT,
+        pmi::PEERS_TIMEOUT,
+        pmi::WORLD_MAX_RANKS,
+        pmi::READ_BYTES,
+        pmi::EVENTS_MAX,
+        pmi::KEYSPACE_PER_RANK_MAX_BYTES,
+        pmi::WAITING_PER_RANK_MAX,
+    ));
+    use mpi_wire::limits as wire;
+    all.extend(of!(
+        "mpi-wire ",
+        wire::STARTUP_FRAME_MAX_BYTES,
+        wire::KEY_MAX_BYTES,
+        wire::VALUE_MAX_BYTES,
+        wire::TEXT_MAX_BYTES,
+        wire::JOB_MAX_BYTES,
+        wire::ABORT_TEXT_MAX_BYTES,
+        wire::PMI1_LINE_MAX_BYTES,
+        wire::PMI2_MESSAGE_MAX_BYTES,
+    ));
+    all
+}
