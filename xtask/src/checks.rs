@@ -46,9 +46,8 @@ pub fn loom() -> anyhow::Result<()> {
     }
     for package in models {
         Cmd::new(cargo())
-            .words("test --release --tests -p")
+            .words("test --release --lib -p")
             .arg(&package)
-            .words("-- loom")
             .dir(root())
             .env("RUSTFLAGS", "--cfg loom")
             .env("LOOM_MAX_PREEMPTIONS", LOOM_PREEMPTIONS)
