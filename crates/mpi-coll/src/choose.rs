@@ -146,13 +146,13 @@ algorithms! {
 
 impl Settings {
     pub(crate) fn choose_broadcast(&self, size: usize, bytes: usize) -> Broadcast {
-        self.broadcast.unwrap_or(match bytes {
+        match self.broadcast {
+            Some(forced) => forced,
             // Two ranks: one message is the whole broadcast.
-            _ if size <= 2 => Broadcast::Binomial,
-            0..=BROADCAST_BINOMIAL_MAX_BYTES => Broadcast::Binomial,
-            0..=BROADCAST_SCATTER_MAX_BYTES => Broadcast::ScatterAllgather,
-            _ => Broadcast::Pipelined,
-        })
+            None if size <= 2 || bytes <= BROADCAST_BINOMIAL_MAX_BYTES => Broadcast::Binomial,
+            None if bytes <= BROADCAST_SCATTER_MAX_BYTES => Broadcast::ScatterAllgather,
+            None => Broadcast::Pipelined,
+        }
     }
 
     pub(crate) fn choose_reduce(&self, size: usize, count: usize, bytes: usize, commutes: bool) -> Reduce {

@@ -1,6 +1,6 @@
 //! MPI collectives as programs of steps.
 //!
-//! Each algorithm ([`algorithms`](self)) is written once, as a generator of the steps of one rank: start a send, start a
+//! Each algorithm (in `algorithms/`) is written once, as a generator of the steps of one rank: start a send, start a
 //! receive, wait, copy, reduce. A blocking collective runs them inline, an immediate one from the engine's
 //! progress. Which algorithm serves a call is decided in `choose.rs` by the limits in [`limits`], or by the user
 //! ([`Settings`]).

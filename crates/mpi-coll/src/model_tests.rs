@@ -1,6 +1,8 @@
 //! Every algorithm against a serial model, over ranks, roots, counts (zero too), layouts, in-place, orders of
 //! events; and the number of messages against its formula.
 
+#![allow(clippy::needless_range_loop, reason = "ranks are indices here, of several tables at once")]
+
 use crate::algorithms::{
     allgather, allreduce, alltoall, barrier, broadcast, gather, reduce, reduce_scatter, scan, scatter,
 };

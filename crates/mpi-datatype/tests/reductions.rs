@@ -186,7 +186,8 @@ proptest! {
     #[test]
     fn floats(pairs in prop::collection::vec((-1e9f64..1e9, -1e9f64..1e9), 0..70)) {
         let (input, inout): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-        let table: [(Op, fn(f64, f64) -> f64); 4] = [
+        type Scalar = fn(f64, f64) -> f64;
+        let table: [(Op, Scalar); 4] = [
             (Op::Sum, |a, b| a + b),
             (Op::Prod, |a, b| a * b),
             (Op::Max, f64::max),

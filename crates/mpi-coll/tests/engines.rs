@@ -1,0 +1,290 @@
+//! All collectives on real engines over the simulated network, rough and calm, against a serial model.
+
+#![allow(clippy::needless_range_loop, reason = "ranks are indices here, of several tables at once")]
+
+mod world;
+
+use mpi_btl_sim::{Rng, SimConfig};
+use mpi_coll::InPlaceOr::{Buf, InPlace};
+use mpi_coll::*;
+use mpi_datatype::{Op, RecvBlocks, SendBlocks};
+use world::*;
+
+/// Settings that force one algorithm of each collective, drawn from a seed.
+fn forced(rng: &mut Rng) -> Settings {
+    let mut s = Settings::default();
+    let mut force = |name: &str, all: Vec<&str>| {
+        if rng.chance(700) {
+            s.set(name, all[rng.below(all.len() as u64) as usize]).unwrap();
+        }
+    };
+    force("BROADCAST", Broadcast::ALL.iter().map(|a| a.0).collect());
+    force("REDUCE", Reduce::ALL.iter().map(|a| a.0).collect());
+    force("ALLREDUCE", Allreduce::ALL.iter().map(|a| a.0).collect());
+    force("GATHER", Gather::ALL.iter().map(|a| a.0).collect());
+    force("SCATTER", Scatter::ALL.iter().map(|a| a.0).collect());
+    force("ALLGATHER", Allgather::ALL.iter().map(|a| a.0).collect());
+    force("ALLTOALL", Alltoall::ALL.iter().map(|a| a.0).collect());
+    force("REDUCE_SCATTER", ReduceScatter::ALL.iter().map(|a| a.0).collect());
+    s
+}
+
+/// Sum over all ranks, element by element.
+fn sum(ranks: std::ops::Range<usize>, count: usize) -> Vec<u32> {
+    let mut all = vec![0u32; count];
+    for r in ranks {
+        all.iter_mut().zip(values(r, count)).for_each(|(a, b)| *a = a.wrapping_add(b));
+    }
+    all
+}
+
+fn ok(results: Vec<Result<(), mpi_p2p::Error>>) {
+    for (rank, result) in results.into_iter().enumerate() {
+        result.unwrap_or_else(|e| panic!("rank {rank}: {e}"));
+    }
+}
+
+/// One round of every collective.
+fn everything(w: &World, root: usize, count: usize, in_place: bool) {
+    let n = w.size();
+    let zeros = |len: usize| -> Vec<Vec<u32>> { (0..n).map(|_| vec![0; len]).collect() };
+    let own: Vec<Vec<u32>> = (0..n).map(|r| values(r, count)).collect();
+    let rows: Vec<Vec<u32>> = (0..n).map(|r| values(r, count * n)).collect();
+
+    ok(w.all(|e, t, _| ibarrier(e, t)));
+
+    let mut data = zeros(count);
+    data[root].copy_from_slice(&own[root]);
+    ok(w.all(|e, t, r| ibroadcast(e, t, recv(&mut data[r]), root)));
+    assert!(data.iter().all(|d| *d == own[root]), "broadcast");
+
+    let mut all = vec![0; count * n];
+    if in_place {
+        all[root * count..][..count].copy_from_slice(&own[root]);
+    }
+    ok(w.all(|e, t, r| {
+        let at_root = r == root;
+        let from = if at_root && in_place { InPlace } else { Buf(send(&own[r])) };
+        igather(e, t, from, at_root.then(|| recv(&mut all)), root)
+    }));
+    assert_eq!(all, own.concat(), "gather");
+
+    let mut got = zeros(count);
+    ok(w.all(|e, t, r| {
+        let at_root = r == root;
+        let into = if at_root && in_place { InPlace } else { Buf(recv(&mut got[r])) };
+        iscatter(e, t, at_root.then(|| send(&rows[root])), into, root)
+    }));
+    for r in (0..n).filter(|r| !in_place || *r != root) {
+        assert_eq!(got[r], rows[root][r * count..][..count], "scatter");
+    }
+
+    let mut all = zeros(count * n);
+    for r in 0..n {
+        all[r][r * count..][..count].copy_from_slice(&own[r]);
+    }
+    ok(w.all(|e, t, r| {
+        let from = if in_place { InPlace } else { Buf(send(&own[r])) };
+        iallgather(e, t, from, recv(&mut all[r]))
+    }));
+    assert!(all.iter().all(|a| *a == own.concat()), "allgather");
+
+    let mut into = if in_place { rows.clone() } else { zeros(count * n) };
+    ok(w.all(|e, t, r| {
+        let from = if in_place { InPlace } else { Buf(send(&rows[r])) };
+        ialltoall(e, t, from, recv(&mut into[r]))
+    }));
+    for (r, got) in into.iter().enumerate() {
+        let expected: Vec<u32> = rows.iter().flat_map(|row| row[r * count..][..count].to_vec()).collect();
+        assert_eq!(*got, expected, "alltoall");
+    }
+
+    reductions(w, root, count, in_place, &own);
+    varying(w, root, count);
+}
+
+fn reductions(w: &World, root: usize, count: usize, in_place: bool, own: &[Vec<u32>]) {
+    let n = w.size();
+    let fresh = || -> Vec<Vec<u32>> { if in_place { own.to_vec() } else { vec![vec![0; count]; n] } };
+
+    let mut result = if in_place { own[root].clone() } else { vec![0; count] };
+    ok(w.all(|e, t, r| {
+        let at_root = r == root;
+        let from = if at_root && in_place { InPlace } else { Buf(send(&own[r])) };
+        ireduce(e, t, from, at_root.then(|| recv(&mut result)), &Op::Sum, root)
+    }));
+    assert_eq!(result, sum(0..n, count), "reduce");
+
+    let mut all = fresh();
+    ok(w.all(|e, t, r| {
+        let from = if in_place { InPlace } else { Buf(send(&own[r])) };
+        iallreduce(e, t, from, recv(&mut all[r]), &Op::Sum)
+    }));
+    assert!(all.iter().all(|a| *a == sum(0..n, count)), "allreduce");
+
+    let (mut with, mut without) = (fresh(), fresh());
+    ok(w.all(|e, t, r| {
+        let from = if in_place { InPlace } else { Buf(send(&own[r])) };
+        iscan(e, t, from, recv(&mut with[r]), &Op::Sum)
+    }));
+    ok(w.all(|e, t, r| {
+        let from = if in_place { InPlace } else { Buf(send(&own[r])) };
+        iexscan(e, t, from, recv(&mut without[r]), &Op::Sum)
+    }));
+    for r in 0..n {
+        assert_eq!(with[r], sum(0..r + 1, count), "scan");
+        if r > 0 {
+            assert_eq!(without[r], sum(0..r, count), "exscan");
+        }
+    }
+
+    let rows: Vec<Vec<u32>> = (0..n).map(|r| values(r, count * n)).collect();
+    let mut into = if in_place { rows.clone() } else { vec![vec![0; count]; n] };
+    ok(w.all(|e, t, r| {
+        let from = if in_place { InPlace } else { Buf(send(&rows[r])) };
+        ireduce_scatter_block(e, t, from, recv(&mut into[r]), &Op::Sum)
+    }));
+    let expected = sum(0..n, count * n);
+    for (r, got) in into.iter().enumerate() {
+        assert_eq!(got[..count], expected[r * count..][..count], "reduce-scatter");
+    }
+}
+
+/// The forms with a block of its own length for each rank; blocks lie in reverse order with gaps.
+fn varying(w: &World, root: usize, count: usize) {
+    let n = w.size();
+    let counts: Vec<usize> = (0..n).map(|r| (count + r * 3) % 7).collect();
+    let places: Vec<isize> = (0..n).map(|r| ((n - 1 - r) * 8) as isize).collect();
+    let own: Vec<Vec<u32>> = (0..n).map(|r| values(r, counts[r])).collect();
+    let spread = |blocks: &[Vec<u32>]| {
+        let mut all = vec![0xEEEE_EEEE; n * 8];
+        for (block, at) in blocks.iter().zip(&places) {
+            all[*at as usize..][..block.len()].copy_from_slice(block);
+        }
+        all
+    };
+    let into = |all: &mut Vec<u32>| {
+        // SAFETY: blocks of at most 7 elements, 8 apart, inside of 8 n.
+        unsafe { RecvBlocks::new(all.as_mut_ptr().cast(), &counts, &places, U32) }.unwrap()
+    };
+    let from = |all: &Vec<u32>| {
+        // SAFETY: as above.
+        unsafe { SendBlocks::new(all.as_ptr().cast(), &counts, &places, U32) }.unwrap()
+    };
+    let empty = vec![0xEEEE_EEEE_u32; n * 8];
+
+    let mut all = empty.clone();
+    ok(w.all(|e, t, r| igatherv(e, t, Buf(send(&own[r])), (r == root).then(|| into(&mut all)), root)));
+    assert_eq!(all, spread(&own), "gatherv");
+
+    let (source, mut got) = (spread(&own), counts.iter().map(|c| vec![0; *c]).collect::<Vec<_>>());
+    ok(w.all(|e, t, r| iscatterv(e, t, (r == root).then(|| from(&source)), Buf(recv(&mut got[r])), root)));
+    assert_eq!(got, own, "scatterv");
+
+    let mut all = vec![empty.clone(); n];
+    ok(w.all(|e, t, r| iallgatherv(e, t, Buf(send(&own[r])), into(&mut all[r]))));
+    assert!(all.iter().all(|a| *a == spread(&own)), "allgatherv");
+
+    // Rank r sends `counts[r]` elements to everyone, from one place.
+    let same: Vec<Vec<usize>> = (0..n).map(|r| vec![counts[r]; n]).collect();
+    let nowhere = vec![0isize; n];
+    let mut all = vec![empty; n];
+    ok(w.all(|e, t, r| {
+        // SAFETY: every block is the whole of `own[r]`.
+        let blocks = unsafe { SendBlocks::new(own[r].as_ptr().cast(), &same[r], &nowhere, U32) }.unwrap();
+        ialltoallv(e, t, Buf(blocks), into(&mut all[r]))
+    }));
+    assert!(all.iter().all(|a| *a == spread(&own)), "alltoallv");
+
+    let total: usize = counts.iter().sum();
+    let rows: Vec<Vec<u32>> = (0..n).map(|r| values(r, total)).collect();
+    let mut got = counts.iter().map(|c| vec![0; *c]).collect::<Vec<_>>();
+    ok(w.all(|e, t, r| ireduce_scatter(e, t, Buf(send(&rows[r])), recv(&mut got[r]), &counts, &Op::Sum)));
+    assert_eq!(got.concat(), sum(0..n, total), "reduce-scatter");
+}
+
+#[test]
+fn everything_on_a_calm_network() {
+    for n in 1..=9 {
+        let w = World::new(n, 1, SimConfig::calm(n), &Settings::default());
+        for (count, in_place) in [(0, false), (1, false), (5, true), (3000, false), (3000, true)] {
+            everything(&w, n / 2, count, in_place);
+        }
+    }
+}
+
+#[test]
+fn everything_on_a_rough_network() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let n = 1 + rng.below(9) as usize;
+        let w = World::new(n, seed, SimConfig::rough(n), &forced(&mut rng));
+        for _ in 0..3 {
+            let count = if rng.chance(500) { rng.upto(8) } else { rng.upto(2000) };
+            everything(&w, rng.below(n as u64) as usize, count, rng.chance(500));
+        }
+    }
+}
+
+#[test]
+fn several_in_flight_do_not_mix() {
+    for seed in 0..20 {
+        let n = 5;
+        let w = World::new(n, seed, SimConfig::rough(n), &Settings::default());
+        let own: Vec<Vec<u32>> = (0..n).map(|r| values(r, 300)).collect();
+        let mut sums = vec![vec![vec![0u32; 300]; 4]; n];
+        let mut copies: Vec<Vec<Vec<u32>>> = (0..n)
+            .map(|r| (0..n).map(|root| if r == root { own[r].clone() } else { vec![0; 300] }).collect())
+            .collect();
+        let mut ids = vec![Vec::new(); n];
+        for r in 0..n {
+            let (e, t) = (&w.engines[r], &w.teams[r]);
+            for (root, into) in copies[r].iter_mut().enumerate() {
+                ids[r].push(ibroadcast(e, t, recv(into), root));
+                ids[r].push(ibarrier(e, t));
+            }
+            for into in &mut sums[r] {
+                ids[r].push(iallreduce(e, t, Buf(send(&own[r])), recv(into), &Op::Sum));
+            }
+        }
+        for k in 0..ids[0].len() {
+            ok(w.finish(ids.iter().map(|of_rank| of_rank[k].clone()).collect()));
+        }
+        assert!(copies.iter().all(|of_rank| *of_rank == own));
+        assert!(sums.iter().flatten().all(|s| *s == sum(0..n, 300)));
+    }
+}
+
+#[test]
+fn bad_arguments_are_errors_with_facts() {
+    let w = World::new(3, 1, SimConfig::calm(3), &Settings::default());
+    let (e, t) = (&w.engines[0], &w.teams[0]);
+    let mut room = vec![0; 4];
+    let say = |r: Result<(), mpi_p2p::Error>| r.unwrap_err().to_string();
+    assert_eq!(say(broadcast(e, t, recv(&mut room), 3)), "broadcast on \"world\": root 3 of 3 ranks");
+    assert_eq!(
+        say(allgather(e, t, InPlace, recv(&mut room))),
+        "allgather on \"world\": 4 elements are no 3 equal blocks"
+    );
+    assert_eq!(
+        say(reduce(e, t, InPlace, None, &Op::Sum, 1)),
+        "reduce on \"world\": in place is not for this rank of this collective"
+    );
+    assert_eq!(say(gather(e, t, InPlace, None, 0)), "gather on \"world\": the root has no receive buffer");
+    assert_eq!(
+        say(allreduce(e, t, InPlace, recv(&mut room), &Op::MinLoc)),
+        "allreduce on \"world\": operation minimum and location is not defined for elements of type u32"
+    );
+}
+
+#[test]
+fn counts_that_differ_are_an_error_on_the_rank_that_sees_it() {
+    let w = World::new(2, 1, SimConfig::calm(2), &Settings::default());
+    let mut data = [vec![7; 3], vec![0; 5]];
+    let results = w.all(|e, t, r| ibroadcast(e, t, recv(&mut data[r]), 0));
+    assert!(results[0].is_ok());
+    assert_eq!(
+        results[1].as_ref().unwrap_err().to_string(),
+        "broadcast on \"world\" from rank 0: 12 bytes, expected 20: counts or types differ"
+    );
+}

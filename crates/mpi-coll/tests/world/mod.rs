@@ -1,0 +1,118 @@
+//! Many engines in one process over the simulated network, and collectives on them.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use mpi_btl::{Btl, Ep, OpenEnv, PeerInfo};
+use mpi_btl_sim::{Net, SimConfig};
+use mpi_coll::{Settings, Team};
+use mpi_datatype::{Datatype, Primitive, RecvBuf, SendBuf};
+use mpi_p2p::{ContextSpec, Directory, Engine, EngineConfig, Error, Hooks, Limits, RequestId, SpinPolicy};
+use std::sync::Arc;
+
+struct Peers(Net);
+
+impl Directory for Peers {
+    fn lookup(&self, ep: Ep) -> Result<PeerInfo, String> {
+        Ok(self.0.peer_info(ep.0 as usize))
+    }
+    fn identify(&self, _job: &str, world_rank: u32) -> Option<Ep> {
+        Some(Ep(world_rank))
+    }
+}
+
+/// One engine per rank, and a team of all.
+pub struct World {
+    pub net: Net,
+    pub engines: Vec<Arc<Engine>>,
+    pub teams: Vec<Team>,
+}
+
+pub const U32: &Datatype = &Datatype::predefined(Primitive::U32);
+
+impl World {
+    pub fn new(size: usize, seed: u64, config: SimConfig, settings: &Settings) -> World {
+        let net = Net::new(seed, config);
+        let env = OpenEnv {
+            job: "test".to_owned(),
+            secret: [0; 32],
+            world_rank: 0,
+            world_size: size as u32,
+            node_slot: None,
+            segment: None,
+            multihost: false,
+            settings: |_| None,
+        };
+        let (mut engines, mut teams) = (Vec::new(), Vec::new());
+        let peers: Arc<[Ep]> = (0..size as u32).map(Ep).collect();
+        for rank in 0..size {
+            let engine = Engine::new(EngineConfig {
+                me: Ep(rank as u32),
+                backends: vec![("sim", net.backend(rank).open(&env).unwrap())],
+                directory: Arc::new(Peers(net.clone())),
+                spin: SpinPolicy::new(1, size),
+                limits: Limits::default(),
+                hooks: Hooks::default(),
+            });
+            let spec =
+                ContextSpec { id: 1, rank: rank as u32, name: "world".to_owned(), peers: peers.clone() };
+            let context = engine.add_context(spec).unwrap();
+            teams.push(Team::new(context, Arc::new(settings.clone())));
+            engines.push(engine);
+        }
+        World { net, engines, teams }
+    }
+
+    pub fn size(&self) -> usize {
+        self.engines.len()
+    }
+
+    /// Starts something on every rank, in the order of `ranks`, and runs until all of it is complete.
+    pub fn all(
+        &self,
+        mut start: impl FnMut(&Engine, &Team, usize) -> Result<RequestId, Error>,
+    ) -> Vec<Result<(), Error>> {
+        let ids = (0..self.size()).map(|r| start(&self.engines[r], &self.teams[r], r)).collect();
+        self.finish(ids)
+    }
+
+    /// Runs until all requests are complete.
+    ///
+    /// # Panics
+    /// When nothing moves any more and some are not.
+    pub fn finish(&self, ids: Vec<Result<RequestId, Error>>) -> Vec<Result<(), Error>> {
+        let mut results: Vec<Option<Result<(), Error>>> =
+            ids.iter().map(|id| id.as_ref().err().map(|e| Err(e.clone()))).collect();
+        let mut idle = 0;
+        while results.iter().any(Option::is_none) {
+            for (rank, id) in ids.iter().enumerate() {
+                self.engines[rank].progress();
+                if let (None, Ok(id)) = (&results[rank], id) {
+                    results[rank] = self.engines[rank]
+                        .test(*id)
+                        .map(|s| s.map(|_| ()))
+                        .transpose()
+                        .map(|r| r.map(|_| ()));
+                }
+            }
+            idle = if self.net.advance() { 0 } else { idle + 1 };
+            assert!(idle < 100, "stuck: {results:?}");
+        }
+        results.into_iter().flatten().collect()
+    }
+}
+
+/// `values` to send.
+pub fn send(values: &[u32]) -> SendBuf<'_> {
+    // SAFETY: a slice of `u32`, outlived by the operation in these tests.
+    unsafe { SendBuf::new(values.as_ptr().cast(), values.len(), U32) }
+}
+
+/// Room in `values`.
+pub fn recv(values: &mut [u32]) -> RecvBuf<'_> {
+    // SAFETY: as for `send`; nobody looks at it meanwhile.
+    unsafe { RecvBuf::new(values.as_mut_ptr().cast(), values.len(), U32) }
+}
+
+/// Distinct values of rank `r`.
+pub fn values(r: usize, count: usize) -> Vec<u32> {
+    (0..count).map(|i| (r * 7919 + i * 31 + 3) as u32).collect()
+}
