@@ -1,0 +1,1 @@
+//! Collectives, mirrored from mpi-coll on the collective plane.

@@ -1,0 +1,74 @@
+//! The thread that listens to the launcher, and what a rank says of itself when it is blocked.
+
+use crate::limits::CONTROL_THREAD_STACK_BYTES;
+use mpi_btl::Ep;
+use mpi_p2p::{Engine, Fatal, Hooks, Report};
+use mpi_pmi::{Client, Event, exit_status};
+use std::sync::{Arc, Weak};
+
+/// Status of a rank that ends because nobody watches it any more.
+const LAUNCHER_GONE_STATUS: i32 = 3;
+
+/// What the engine tells.
+pub(crate) fn hooks(rank: u32, client: &Arc<dyn Client>) -> Hooks {
+    let client = client.clone();
+    Hooks {
+        on_blocked: Box::new(move |blocked| {
+            eprintln!("mpi: rank {rank}: {blocked}");
+            let _ = client.report(&blocked.to_string());
+        }),
+        // A peer that is gone is an error of the operations that need it, and the launcher knows
+        // better what happened to it.
+        on_fatal: Box::new(|fatal| {
+            if let Fatal::Abort { code, .. } = fatal {
+                std::process::exit(exit_status(*code));
+            }
+        }),
+    }
+}
+
+/// Starts the thread, where the launcher has anything to say.
+pub(crate) fn start(client: &Arc<dyn Client>, engine: &Arc<Engine>) {
+    let Some(mut events) = client.events() else { return };
+    let client = client.clone();
+    let engine = Arc::downgrade(engine);
+    let body = move || {
+        loop {
+            act(events.wait(), &client, &engine);
+        }
+    };
+    let builder = std::thread::Builder::new().name(String::from("mpi-control"));
+    if let Err(error) = builder.stack_size(CONTROL_THREAD_STACK_BYTES).spawn(body) {
+        eprintln!("mpi: the thread that listens to the launcher cannot be started: {error}");
+    }
+}
+
+fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>) {
+    match event {
+        Event::Abort { code, .. } => std::process::exit(exit_status(code)),
+        Event::LauncherGone => std::process::exit(LAUNCHER_GONE_STATUS),
+        Event::ReportWanted => {
+            let text = match engine.upgrade() {
+                Some(engine) => describe(&engine.report()),
+                None => String::from("finalised"),
+            };
+            let _ = client.report(&text);
+        }
+        Event::PeerDied { rank, how } => {
+            if let Some(engine) = engine.upgrade() {
+                engine.peer_died(Ep(rank), how);
+            }
+        }
+    }
+}
+
+/// A report as one line.
+fn describe(report: &Report) -> String {
+    if report.blocked.is_empty() {
+        let (posted, unexpected) = (report.posted_total, report.unexpected_total);
+        return format!(
+            "runs outside of MPI; {posted} receives posted, {unexpected} messages not yet received"
+        );
+    }
+    report.blocked.iter().map(ToString::to_string).collect::<Vec<_>>().join("; also: ")
+}

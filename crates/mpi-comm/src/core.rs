@@ -1,0 +1,74 @@
+//! What the communicators of a process share.
+
+use crate::comm::{Comm, Id, Parts};
+use crate::context_ids::ContextIds;
+use crate::errhandler::ErrorHandler;
+use crate::group::Group;
+use crate::topology::Topology;
+use mpi_btl::Ep;
+use mpi_p2p::{Engine, Error};
+use std::sync::{Arc, Mutex};
+
+/// Context ids that are never agreed.
+pub(crate) const WORLD_ID: u32 = 0;
+const SELF_ID: u32 = 1;
+
+/// What the communicators of a process share.
+pub(crate) struct Core {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) ids: Arc<ContextIds>,
+    pub(crate) me: Ep,
+    /// Host of each process of the world, where there are several; nobody there on one host.
+    pub(crate) node: Node,
+    /// Held while a context is added that several threads may want at once.
+    pub(crate) making_context: Mutex<()>,
+}
+
+/// What a process knows of the machine it runs on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// Name of the host.
+    pub host: String,
+    /// Every process of the world runs here.
+    pub all_here: bool,
+}
+
+/// The two communicators that every process starts with.
+#[derive(Clone, Debug)]
+pub struct Predefined {
+    /// All processes of the world.
+    pub world: Comm,
+    /// The calling process alone.
+    pub self_comm: Comm,
+}
+
+impl Predefined {
+    /// The predefined communicators of process `me` of a world of `size`, over an engine whose
+    /// processes are numbered by their rank in the world. [`init`](crate::init) does this for a real
+    /// process; tests do it for simulated ones.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn assemble(engine: Arc<Engine>, me: Ep, size: u32, node: Node) -> Result<Predefined, Error> {
+        let ids = Arc::new(ContextIds::new(&[WORLD_ID, SELF_ID]));
+        let core = Arc::new(Core { engine, ids, me, node, making_context: Mutex::new(()) });
+        let comm = |id, group, name: &str| {
+            Comm::new(
+                &core,
+                Parts {
+                    id: Id::held(id, core.ids.clone()),
+                    group,
+                    remote: None,
+                    topology: Topology::Undefined,
+                    attributes: Default::default(),
+                    handler: ErrorHandler::Fatal,
+                    name: name.to_owned(),
+                },
+            )
+        };
+        Ok(Predefined {
+            world: comm(WORLD_ID, Group::run(Ep(0), size, me), "MPI_COMM_WORLD")?,
+            self_comm: comm(SELF_ID, Group::run(me, 1, me), "MPI_COMM_SELF")?,
+        })
+    }
+}

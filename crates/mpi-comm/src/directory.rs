@@ -1,0 +1,159 @@
+//! Who the processes of the world are, and where: what each publishes and how others read it.
+
+use mpi_btl::{Addresses, Ep, PeerInfo};
+use mpi_p2p::Directory;
+use mpi_pmi::Client;
+use std::sync::Arc;
+
+/// Key under which a process publishes where it is.
+pub(crate) const KEY: &str = "peer";
+
+/// What a process publishes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Card {
+    pub(crate) host: String,
+    /// Slot in the segment of its host.
+    pub(crate) node_slot: Option<u32>,
+    pub(crate) addresses: Addresses,
+}
+
+/// A published card cannot be read. The peer's fault.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("what rank {rank} published about itself is malformed: {what}")]
+pub(crate) struct CardError {
+    rank: u32,
+    what: &'static str,
+}
+
+/// First byte of a card.
+const VERSION: u8 = 1;
+/// Longest card that is read, in bytes.
+const CARD_MAX_BYTES: usize = 64 * 1024;
+/// The slot of a process that has none.
+const NO_SLOT: u32 = u32::MAX;
+
+impl Card {
+    /// Version, byte order, slot, host, then name and address of each transport.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION, u8::from(cfg!(target_endian = "big"))];
+        out.extend(self.node_slot.unwrap_or(NO_SLOT).to_le_bytes());
+        put(&mut out, self.host.as_bytes());
+        for (name, address) in &self.addresses {
+            put(&mut out, name.as_bytes());
+            put(&mut out, address);
+        }
+        out
+    }
+
+    pub(crate) fn decode(rank: u32, bytes: &[u8]) -> Result<Card, CardError> {
+        let fault = |what| CardError { rank, what };
+        if bytes.len() > CARD_MAX_BYTES {
+            return Err(fault("it is too long"));
+        }
+        let (head, mut rest) = bytes.split_at_checked(6).ok_or_else(|| fault("it is too short"))?;
+        if head[0] != VERSION {
+            return Err(fault("its version is not known here"));
+        }
+        let slot = u32::from_le_bytes([head[2], head[3], head[4], head[5]]);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| fault("a name is no UTF-8"));
+        let host = text(take(&mut rest).ok_or_else(|| fault("the host is cut off"))?)?;
+        let mut addresses = Addresses::new();
+        while !rest.is_empty() {
+            let name = take(&mut rest).ok_or_else(|| fault("a transport's name is cut off"))?;
+            let address = take(&mut rest).ok_or_else(|| fault("an address is cut off"))?;
+            addresses.insert(text(name)?, address.to_vec());
+        }
+        Ok(Card { host, node_slot: Some(slot).filter(|slot| *slot != NO_SLOT), addresses })
+    }
+}
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    // Names and addresses are far below this; what is not would not be read either.
+    let bytes = &bytes[..bytes.len().min(usize::from(u16::MAX))];
+    out.extend((bytes.len() as u16).to_le_bytes());
+    out.extend(bytes);
+}
+
+fn take<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, rest) = from.split_at_checked(2)?;
+    let (bytes, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes([length[0], length[1]])))?;
+    *from = rest;
+    Some(bytes)
+}
+
+/// The processes of the own world.
+pub(crate) struct World {
+    pub(crate) job: String,
+    pub(crate) host: String,
+    pub(crate) size: u32,
+    /// Every process is on this host and has published nothing: its slot in the segment is its rank.
+    pub(crate) unpublished: bool,
+    pub(crate) client: Arc<dyn Client>,
+}
+
+impl Directory for World {
+    fn lookup(&self, ep: Ep) -> Result<PeerInfo, String> {
+        let rank = ep.0;
+        if rank >= self.size {
+            return Err(format!("process {rank} is not in the world of {}", self.size));
+        }
+        let card = match self.unpublished {
+            true => Card { host: self.host.clone(), node_slot: Some(rank), addresses: Addresses::new() },
+            false => {
+                let bytes = self.client.get(rank, KEY).map_err(|e| e.to_string())?;
+                let bytes = bytes.ok_or_else(|| format!("rank {rank} has published no address"))?;
+                Card::decode(rank, &bytes).map_err(|e| e.to_string())?
+            }
+        };
+        // A slot means something only inside one host's segment.
+        let node_slot = card.node_slot.filter(|_| card.host == self.host);
+        Ok(PeerInfo {
+            ep,
+            job: self.job.clone(),
+            world_rank: rank,
+            node_slot,
+            host: card.host,
+            addresses: card.addresses,
+        })
+    }
+
+    fn identify(&self, job: &str, world_rank: u32) -> Option<Ep> {
+        (job == self.job && world_rank < self.size).then_some(Ep(world_rank))
+    }
+}
+
+/// A number that stands for a host (64-bit FNV-1a of its name, the top bit clear), to tell who
+/// shares one.
+pub(crate) fn host_number(host: &str) -> u64 {
+    let hash = host.bytes().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+    });
+    hash >> 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_card_comes_back() {
+        let mut addresses = Addresses::new();
+        addresses.insert("tcp".into(), vec![1, 2, 3]);
+        addresses.insert("x".into(), vec![]);
+        for node_slot in [None, Some(3)] {
+            let card = Card { host: "höst".into(), node_slot, addresses: addresses.clone() };
+            assert_eq!(Card::decode(0, &card.encode()).unwrap(), card);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_card_or_an_error(bytes: Vec<u8>, tail: Vec<u8>) {
+            let _ = Card::decode(0, &bytes);
+            let mut good = vec![VERSION, 0, 1, 0, 0, 0];
+            good.extend(tail);
+            let _ = Card::decode(0, &good);
+        }
+    }
+}

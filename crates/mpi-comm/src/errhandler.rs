@@ -1,0 +1,78 @@
+//! Error handlers: what a face does with an error that a call on a communicator returned.
+//!
+//! MPI 4.1 section 9.3. The functions of this crate return errors and run no handler; a face that
+//! shows plain calls passes each result through [`Comm::handle`].
+
+use crate::{Comm, process};
+use mpi_p2p::Error;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// What to do with an error.
+#[derive(Clone, Default)]
+pub enum ErrorHandler {
+    /// Print it and end the job (`MPI_ERRORS_ARE_FATAL`).
+    #[default]
+    Fatal,
+    /// Print it and end the processes of the communicator (`MPI_ERRORS_ABORT`). The launcher ends
+    /// the whole job.
+    Abort,
+    /// Hand it to the caller (`MPI_ERRORS_RETURN`).
+    Return,
+    /// Call this, then hand the error to the caller.
+    User(Arc<UserHandler>),
+}
+
+/// A handler of the user's.
+pub type UserHandler = dyn Fn(&Comm, &Error) + Send + Sync;
+
+impl std::fmt::Debug for ErrorHandler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ErrorHandler::Fatal => "Fatal",
+            ErrorHandler::Abort => "Abort",
+            ErrorHandler::Return => "Return",
+            ErrorHandler::User(_) => "User",
+        })
+    }
+}
+
+impl Comm {
+    /// Passes a result through the communicator's error handler. Returns, with an error, only
+    /// where the handler is no fatal one.
+    ///
+    /// # Errors
+    /// The error handed in.
+    #[track_caller]
+    #[inline]
+    pub fn handle<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.run_handler(error, Location::caller())),
+        }
+    }
+
+    #[cold]
+    fn run_handler(&self, error: Error, caller: &Location<'_>) -> Error {
+        match self.error_handler() {
+            ErrorHandler::Return => error,
+            ErrorHandler::User(handler) => {
+                handler(self, &error);
+                error
+            }
+            ErrorHandler::Fatal | ErrorHandler::Abort => die(&error, caller),
+        }
+    }
+}
+
+/// What a face does with an error that concerns no communicator: prints it and ends the job.
+#[track_caller]
+#[cold]
+pub fn fatal(error: &Error) -> ! {
+    die(error, Location::caller())
+}
+
+fn die(error: &Error, caller: &Location<'_>) -> ! {
+    let place = if cfg!(debug_assertions) { format!(" (at {caller})") } else { String::new() };
+    process::abort(error.class as i32, &format!("{error}{place}"))
+}

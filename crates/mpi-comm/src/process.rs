@@ -1,0 +1,305 @@
+//! The life of MPI in this process: initialised once, finalised once, or aborted.
+
+use crate::comm::Comm;
+use crate::core::Predefined;
+use crate::errhandler::fatal;
+use crate::limits::{CLOSE_TIMEOUT, FINALIZE_REPORT_AFTER};
+use crate::start;
+use mpi_btl::Btl;
+use mpi_p2p::{Engine, Error, ErrorClass};
+use mpi_pmi::Client;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+/// How many threads of a process call MPI.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ThreadLevel {
+    /// There is one thread.
+    Single,
+    /// Only the thread that initialised.
+    Funneled,
+    /// One at a time.
+    Serialized,
+    /// Any, at once.
+    Multiple,
+}
+
+/// A process between `init` and `finalize`.
+pub(crate) struct Process {
+    pub(crate) predefined: Predefined,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) client: Arc<dyn Client>,
+    pub(crate) rank: u32,
+    pub(crate) host: String,
+    pub(crate) level: ThreadLevel,
+    pub(crate) main: ThreadId,
+    pub(crate) appnum: Option<i32>,
+    pub(crate) universe_size: Option<u32>,
+}
+
+enum State {
+    Before,
+    Running(Arc<Process>),
+    /// Being finalised: what user callbacks need still works.
+    Ending(Arc<Process>),
+    Over,
+}
+
+/// Set once, at initialisation: the way to the engine that costs a load.
+static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
+
+static STATE: RwLock<State> = RwLock::new(State::Before);
+
+/// Initialises MPI: joins the world that the launcher made, or a world of one. The thread level
+/// asked for is the level had.
+///
+/// # Errors
+/// `Other`, when MPI was initialised before, or the start-up fails; the text says which and why.
+pub fn init(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<ThreadLevel, Error> {
+    let mut state = STATE.write().unwrap_or_else(PoisonError::into_inner);
+    match *state {
+        State::Before => {}
+        State::Running(_) | State::Ending(_) => return Err(misuse("init", "MPI is initialised already")),
+        State::Over => return Err(misuse("init", "MPI was finalised and cannot be initialised again")),
+    }
+    let process = start::start(level, backends)
+        .map_err(|error| Error::new(ErrorClass::Other, "init", error.to_string()))?;
+    let _ = ENGINE.set(process.engine.clone());
+    *state = State::Running(Arc::new(process));
+    Ok(level)
+}
+
+/// [`init`] for a face that cannot return an error: prints it and exits with status 3.
+pub fn init_or_exit(level: ThreadLevel, backends: &[&dyn Btl]) -> ThreadLevel {
+    match init(level, backends) {
+        Ok(level) => level,
+        Err(error) => {
+            eprintln!("mpi: {error}");
+            std::process::exit(3);
+        }
+    }
+}
+
+/// The engine, from initialisation on. Closed by finalisation, after which it refuses operations.
+#[inline]
+pub(crate) fn engine() -> Result<&'static Arc<Engine>, Error> {
+    ENGINE.get().ok_or_else(|| misuse("request", "MPI is not initialised"))
+}
+
+/// The process, while there is one.
+pub(crate) fn running(op: &'static str) -> Result<Arc<Process>, Error> {
+    match &*STATE.read().unwrap_or_else(PoisonError::into_inner) {
+        State::Running(process) | State::Ending(process) => Ok(process.clone()),
+        State::Before => Err(misuse(op, "MPI is not initialised")),
+        State::Over => Err(misuse(op, "MPI is finalised")),
+    }
+}
+
+fn misuse(op: &'static str, detail: &str) -> Error {
+    Error::new(ErrorClass::Other, op, detail)
+}
+
+/// True once `init` has succeeded, after `finalize` too.
+pub fn is_initialized() -> bool {
+    !matches!(*STATE.read().unwrap_or_else(PoisonError::into_inner), State::Before)
+}
+
+/// True once `finalize` has completed.
+pub fn is_finalized() -> bool {
+    matches!(*STATE.read().unwrap_or_else(PoisonError::into_inner), State::Over)
+}
+
+/// The communicator of all processes of the world. Before initialisation and after finalisation the
+/// error is printed and the process ends, as with every call that concerns no communicator and
+/// returns no error; [`try_world`] returns it.
+#[track_caller]
+pub fn world() -> Comm {
+    try_world().unwrap_or_else(|error| fatal(&error))
+}
+
+/// As [`world`].
+///
+/// # Errors
+/// `Other` before initialisation and after finalisation.
+pub fn try_world() -> Result<Comm, Error> {
+    running("world").map(|process| process.predefined.world.clone())
+}
+
+/// The communicator of the calling process alone; as [`world`].
+#[track_caller]
+pub fn self_comm() -> Comm {
+    try_self_comm().unwrap_or_else(|error| fatal(&error))
+}
+
+/// As [`self_comm`].
+///
+/// # Errors
+/// `Other` before initialisation and after finalisation.
+pub fn try_self_comm() -> Result<Comm, Error> {
+    running("self").map(|process| process.predefined.self_comm.clone())
+}
+
+/// The inter-communicator to the processes that spawned this one; none for a process that was not
+/// spawned.
+pub fn parent() -> Option<Comm> {
+    None
+}
+
+/// The thread level asked for at initialisation; `Single` before.
+pub fn thread_level() -> ThreadLevel {
+    running("query thread").map_or(ThreadLevel::Single, |process| process.level)
+}
+
+/// True on the thread that initialised MPI.
+pub fn is_main_thread() -> bool {
+    running("is thread main").is_ok_and(|process| process.main == std::thread::current().id())
+}
+
+/// Number of the program in a job of several (`MPI_APPNUM`), where that is known.
+pub fn appnum() -> Option<i32> {
+    running("get attribute").ok()?.appnum
+}
+
+/// Number of processes that the launcher believes could run (`MPI_UNIVERSE_SIZE`), where that is
+/// known.
+pub fn universe_size() -> Option<u32> {
+    running("get attribute").ok()?.universe_size
+}
+
+/// Seconds since some time in the past, which stays the same while the process runs.
+pub fn wtime() -> f64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_secs_f64()
+}
+
+/// The resolution of [`wtime`], in seconds.
+pub fn wtick() -> f64 {
+    1e-9
+}
+
+/// Name of the host.
+pub fn processor_name() -> String {
+    mpi_pmi::host_name()
+}
+
+/// Version of the MPI standard: major, minor.
+pub fn version() -> (i32, i32) {
+    (4, 1)
+}
+
+/// Finalises MPI. Waits until every process of the world has come here; after ten seconds it says
+/// what it waits for.
+///
+/// # Errors
+/// `Other` when MPI is not running; what keeps the end from being reached in good order, in which
+/// case MPI is finalised all the same.
+pub fn finalize() -> Result<(), Error> {
+    let process = {
+        let mut state = STATE.write().unwrap_or_else(PoisonError::into_inner);
+        let process = match &*state {
+            State::Running(process) => process.clone(),
+            State::Before => return Err(misuse("finalize", "MPI is not initialised")),
+            State::Ending(_) | State::Over => return Err(misuse("finalize", "MPI is finalised already")),
+        };
+        *state = State::Ending(process.clone());
+        process
+    };
+    let result = process.end();
+    *STATE.write().unwrap_or_else(PoisonError::into_inner) = State::Over;
+    result
+}
+
+/// What a face does when the value that stands for MPI goes out of scope: finalises, or, while
+/// the thread unwinds from a panic, ends the job with status 101. Does nothing when MPI is not
+/// running.
+pub fn leave() {
+    if running("finalize").is_err() {
+        return;
+    }
+    if std::thread::panicking() {
+        // The panic has printed its own message. Nobody can be waited for.
+        end_job(101, "a thread that uses MPI panicked");
+    }
+    if let Err(error) = finalize() {
+        abort(error.class as i32, &error.to_string());
+    }
+}
+
+/// Prints the message and ends the job. The process exits with the low byte of `code`, with 1
+/// where that is 0.
+pub fn abort(code: i32, message: &str) -> ! {
+    match running("abort") {
+        Ok(process) => {
+            let (rank, host, pid) = (process.rank, &process.host, std::process::id());
+            eprintln!("rank {rank} ({host}, pid {pid}): {message}");
+        }
+        Err(_) => eprintln!("mpi: {message}"),
+    }
+    end_job(code, message)
+}
+
+fn end_job(code: i32, message: &str) -> ! {
+    if let Ok(process) = running("abort") {
+        process.client.abort(code, message);
+    }
+    std::process::exit(mpi_pmi::exit_status(code))
+}
+
+impl Process {
+    fn end(&self) -> Result<(), Error> {
+        let Predefined { world, self_comm } = &self.predefined;
+        // The standard frees the attributes of the own communicator first, so that libraries can
+        // still communicate in their callbacks.
+        let callbacks = self_comm.attributes().clear(self_comm);
+        let launcher = |error: mpi_pmi::PmiError| misuse("finalize", &error.to_string());
+        self.client.finalizing().map_err(launcher)?;
+        let watch = Watch::start(self.rank, self.engine.clone());
+        // None attached is no error here.
+        let _ = self.engine.detach_buffer();
+        // Nobody leaves while others still need what it sent, or its memory.
+        let together = world.barrier_of_tree();
+        self.engine.close(CLOSE_TIMEOUT);
+        drop(watch);
+        self.client.finalized().map_err(launcher)?;
+        callbacks.and(together)
+    }
+}
+
+/// Says what a finalisation waits for, when it takes long.
+struct Watch(Arc<(Mutex<bool>, Condvar)>);
+
+impl Watch {
+    fn start(rank: u32, engine: Arc<Engine>) -> Watch {
+        let over = Arc::new((Mutex::new(false), Condvar::new()));
+        let watched = over.clone();
+        let body = move || {
+            if !Watch::over_within(&watched, FINALIZE_REPORT_AFTER) {
+                let mut waits = engine.pending_summary();
+                if waits.is_empty() {
+                    waits.push(String::from("ranks that have not called finalize"));
+                }
+                let waits = waits.join("; ");
+                let seconds = FINALIZE_REPORT_AFTER.as_secs();
+                eprintln!("mpi: rank {rank}: finalize has waited {seconds} s for: {waits}");
+            }
+        };
+        let builder = std::thread::Builder::new().name(String::from("mpi-finalize"));
+        // Without the thread there is one line less in a rare case.
+        let _ = builder.stack_size(crate::limits::CONTROL_THREAD_STACK_BYTES).spawn(body);
+        Watch(over)
+    }
+
+    fn over_within(watched: &(Mutex<bool>, Condvar), time: Duration) -> bool {
+        let guard = watched.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = watched.1.wait_timeout_while(guard, time, |over| !*over);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+}

@@ -1,0 +1,177 @@
+//! Every environment variable that a rank reads, with its unit, default and check.
+//!
+//! A value that makes no sense is an error that names the variable; it is never ignored. The
+//! variables that a launcher sets for its ranks are listed by `mpi_pmi::variables`.
+
+use std::time::Duration;
+
+/// One variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Name of the variable.
+    pub name: &'static str,
+    /// Unit or form of the value.
+    pub unit: &'static str,
+    /// What holds when it is not set.
+    pub default: &'static str,
+    /// What it does, in one line.
+    pub meaning: &'static str,
+    kind: Kind,
+}
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// A whole number in a range.
+    Number(u64, u64),
+    /// A decimal number of seconds, not negative.
+    Seconds,
+    /// Checked by whoever reads it.
+    Text,
+    /// 0 or 1.
+    Switch,
+}
+
+/// After this many seconds blocked, a rank says what it waits for.
+pub const BLOCKED_REPORT_SECONDS: &str = "MPI_BLOCKED_REPORT_SECONDS";
+/// Transports to use.
+pub const BTL: &str = "MPI_BTL";
+
+/// All of them, by name.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "MPI_ALLOW_SINGLETON",
+        unit: "0 or 1",
+        default: "0",
+        meaning: "run as rank 0 of 1 although a foreign launcher's variables are there",
+        kind: Kind::Switch,
+    },
+    Setting {
+        name: BLOCKED_REPORT_SECONDS,
+        unit: "seconds, 0 for never",
+        default: "30",
+        meaning: "time blocked after which a rank says what it waits for",
+        kind: Kind::Seconds,
+    },
+    Setting {
+        name: BTL,
+        unit: "names separated by commas, after ^ those not to use",
+        default: "all, best first",
+        meaning: "transports to use",
+        kind: Kind::Text,
+    },
+    Setting {
+        name: "MPI_HOST_IP",
+        unit: "numeric address",
+        default: "every usable address of the host",
+        meaning: "address under which this host is reached by other hosts",
+        kind: Kind::Text,
+    },
+    Setting {
+        name: "MPI_PMI_TIMEOUT",
+        unit: "seconds",
+        default: "600",
+        meaning: "longest wait for an answer of the launcher that needs other ranks",
+        kind: Kind::Number(1, 1_000_000),
+    },
+];
+
+/// A variable has a value that it cannot have. The user's fault.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{name}={value:?}: expected {expected}")]
+pub struct SettingError {
+    /// The variable.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What it may be.
+    pub expected: String,
+}
+
+impl Setting {
+    /// Checks a value.
+    ///
+    /// # Errors
+    /// [`SettingError`].
+    pub fn check(&self, value: &str) -> Result<(), SettingError> {
+        let value = value.trim();
+        let (good, expected) = match self.kind {
+            Kind::Text => (true, String::new()),
+            Kind::Switch => (matches!(value, "" | "0" | "1"), String::from("0 or 1")),
+            Kind::Seconds => {
+                let seconds = value.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+                (seconds.is_some(), format!("a number, in {}", self.unit))
+            }
+            Kind::Number(least, most) => {
+                let number = value.parse::<u64>().ok().filter(|n| (least..=most).contains(n));
+                (number.is_some(), format!("a whole number from {least} to {most}, in {}", self.unit))
+            }
+        };
+        match good {
+            true => Ok(()),
+            false => Err(SettingError { name: self.name, value: value.to_owned(), expected }),
+        }
+    }
+}
+
+/// A variable of the environment, if it is set and valid UTF-8.
+pub fn lookup(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Checks every variable in [`SETTINGS`] that is set.
+///
+/// # Errors
+/// The first that cannot be what it is.
+pub fn check_all(lookup: impl Fn(&str) -> Option<String>) -> Result<(), SettingError> {
+    for setting in SETTINGS {
+        if let Some(value) = lookup(setting.name) {
+            setting.check(&value)?;
+        }
+    }
+    Ok(())
+}
+
+/// The time blocked after which a rank reports; `None` for never.
+pub fn blocked_report_after(lookup: impl Fn(&str) -> Option<String>) -> Option<Duration> {
+    let seconds = match lookup(BLOCKED_REPORT_SECONDS) {
+        Some(text) => text.trim().parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok())?,
+        None => Duration::from_secs(30),
+    };
+    (!seconds.is_zero()).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_its_defaults_pass() {
+        assert!(SETTINGS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for setting in SETTINGS.iter().filter(|s| matches!(s.kind, Kind::Number(..) | Kind::Seconds)) {
+            setting.check(setting.default).unwrap();
+        }
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for (name, value) in [
+            (BLOCKED_REPORT_SECONDS, "soon"),
+            (BLOCKED_REPORT_SECONDS, "-1"),
+            (BLOCKED_REPORT_SECONDS, "inf"),
+            ("MPI_ALLOW_SINGLETON", "yes"),
+            ("MPI_PMI_TIMEOUT", "0"),
+        ] {
+            let error = check_all(|n| (n == name).then(|| value.to_owned())).unwrap_err();
+            assert_eq!((error.name, error.value.as_str()), (name, value));
+        }
+    }
+
+    #[test]
+    fn zero_seconds_means_never() {
+        let with = |value: &'static str| blocked_report_after(move |_| Some(value.to_owned()));
+        assert_eq!(with("0"), None);
+        assert_eq!(with("2.5"), Some(Duration::from_millis(2500)));
+        assert_eq!(blocked_report_after(|_| None), Some(Duration::from_secs(30)));
+    }
+}

@@ -1,0 +1,141 @@
+//! From nothing to a world: environment, launcher, transports, engine, predefined communicators.
+
+use crate::control;
+use crate::core::{Node, Predefined};
+use crate::directory::{Card, KEY, World};
+use crate::process::{Process, ThreadLevel};
+use crate::settings::{self, SettingError};
+use mpi_btl::{Addresses, Btl, Ep, OpenEnv, OpenError, Opened, SelectError};
+use mpi_p2p::{Engine, EngineConfig, Error, Limits, SpinPolicy};
+use mpi_pmi::{Bootstrap, Kind, PmiError};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The start-up failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    #[error(transparent)]
+    Select(#[from] SelectError),
+    #[error(transparent)]
+    Launcher(#[from] PmiError),
+    /// No transport opens; each with its reason.
+    #[error("no transport can be opened: {0}")]
+    Transports(String),
+    #[error(transparent)]
+    Engine(#[from] Error),
+}
+
+pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process, StartError> {
+    settings::check_all(settings::lookup)?;
+    let wanted = settings::lookup(settings::BTL);
+    let selection = mpi_btl::select(backends, wanted.as_deref())?;
+    let boot = mpi_pmi::bootstrap()?;
+    let opened = open(&boot, &selection)?;
+    let unpublished = publish(&boot, &opened)?;
+    let me = Ep(boot.rank);
+    let all_here = !boot.multihost && boot.node_size == boot.size;
+    let directory = World {
+        job: boot.job.clone(),
+        host: boot.host.clone(),
+        size: boot.size,
+        unpublished,
+        client: boot.client.clone(),
+    };
+    let engine = Engine::new(EngineConfig {
+        me,
+        backends: opened,
+        directory: Arc::new(directory),
+        spin: SpinPolicy::new(mpi_node::cpuset::allowed_count(), boot.node_size.max(1) as usize),
+        limits: limits(),
+        hooks: control::hooks(boot.rank, &boot.client),
+    });
+    if level == ThreadLevel::Multiple {
+        engine.set_threads_multiple();
+    }
+    let node = Node { host: boot.host.clone(), all_here };
+    let predefined = Predefined::assemble(engine.clone(), me, boot.size, node)?;
+    control::start(&boot.client, &engine);
+    boot.client.started()?;
+    Ok(Process {
+        predefined,
+        engine,
+        client: boot.client,
+        rank: boot.rank,
+        host: boot.host,
+        level,
+        main: std::thread::current().id(),
+        appnum: boot.appnum,
+        universe_size: boot.universe_size,
+    })
+}
+
+fn limits() -> Limits {
+    // A rank that never reports waits for longer than any job runs.
+    const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+    let blocked_report = settings::blocked_report_after(settings::lookup).unwrap_or(NEVER);
+    Limits { blocked_report, ..Limits::default() }
+}
+
+/// Opens the transports, best first, until every peer is sure to be reached.
+fn open(boot: &Bootstrap, selection: &[&dyn Btl]) -> Result<Vec<(&'static str, Opened)>, StartError> {
+    let env = OpenEnv {
+        job: boot.job.clone(),
+        secret: boot.secret,
+        world_rank: boot.rank,
+        world_size: boot.size,
+        node_slot: boot.node_slot,
+        segment: boot.segment,
+        multihost: boot.multihost,
+        settings: settings::lookup,
+    };
+    let mut opened = Vec::new();
+    let mut refused = Vec::new();
+    // A world of one sends to itself only, which needs no transport.
+    let selection = if boot.size == 1 { &[] } else { selection };
+    for backend in selection {
+        match backend.open(&env) {
+            Ok(open) => {
+                // What needs no address reaches the whole node; others are then needed only for
+                // other nodes.
+                let whole_node = open.address.is_none();
+                opened.push((backend.name(), open));
+                if whole_node && !boot.multihost && boot.node_size == boot.size {
+                    break;
+                }
+            }
+            Err(OpenError::Unavailable { reason, .. }) => {
+                // Where one rank has no such transport, usually no rank has: one line is enough.
+                if boot.rank == 0 && boot.kind == Kind::Native {
+                    eprintln!("mpi: {} is not available ({reason})", backend.name());
+                }
+                refused.push(format!("{}: {reason}", backend.name()));
+            }
+            Err(OpenError::Failed { reason, .. }) => {
+                refused.push(format!("{}: {reason}", backend.name()));
+            }
+        }
+    }
+    match opened.is_empty() && boot.size > 1 {
+        true => Err(StartError::Transports(refused.join("; "))),
+        false => Ok(opened),
+    }
+}
+
+/// Publishes where this process is. `true`: there is nothing that a peer needs to be told.
+fn publish(boot: &Bootstrap, opened: &[(&'static str, Opened)]) -> Result<bool, StartError> {
+    let mut addresses = Addresses::new();
+    for (name, open) in opened {
+        open.publish(name, &mut addresses);
+    }
+    if addresses.is_empty() && !boot.multihost {
+        return Ok(true);
+    }
+    let card = Card { host: boot.host.clone(), node_slot: boot.node_slot, addresses };
+    boot.client.put(KEY, &card.encode())?;
+    if matches!(boot.kind, Kind::Pmi1 | Kind::Pmi2) {
+        boot.client.fence()?;
+    }
+    Ok(false)
+}
