@@ -468,10 +468,7 @@ impl State {
             return self.frame(from, header, have, total);
         }
         if have.len() as u64 != total {
-            return self.violation(
-                from,
-                format!("control message of {total} bytes that does not come in one piece"),
-            );
+            return self.gather(from, header, have, total);
         }
         match header.context {
             reserved::CLEAR_TO_SEND => self.on_clear_to_send(from, have),

@@ -1,0 +1,89 @@
+//! Several engines in one process, over the simulated network.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use mpi_btl::{Ep, Opened, PeerInfo};
+use mpi_btl_sim::{Net, SimConfig};
+use mpi_datatype::{Datatype, Primitive, RecvBuf, SendBuf};
+use mpi_p2p::{Context, ContextSpec, Directory, Engine, EngineConfig, Fatal, Hooks, Limits, SpinPolicy};
+use std::sync::{Arc, Mutex};
+
+pub struct Names(pub Net);
+
+impl Directory for Names {
+    fn lookup(&self, ep: Ep) -> Result<PeerInfo, String> {
+        Ok(self.0.peer_info(ep.0 as usize))
+    }
+    fn identify(&self, _job: &str, world_rank: u32) -> Option<Ep> {
+        Some(Ep(world_rank))
+    }
+}
+
+/// Engines that know each other, and what their hooks were told.
+pub struct World {
+    pub net: Net,
+    pub engines: Vec<Arc<Engine>>,
+    pub fatal: Arc<Mutex<Vec<(usize, Fatal)>>>,
+}
+
+impl World {
+    pub fn new(seed: u64, config: SimConfig, limits: Limits) -> World {
+        let net = Net::new(seed, config);
+        let fatal = Arc::new(Mutex::new(Vec::new()));
+        let engine = |i: usize| {
+            let (tx, rx) = net.endpoint(i);
+            let told = fatal.clone();
+            let hooks = Hooks {
+                on_blocked: Box::new(|_| {}),
+                on_fatal: Box::new(move |f| told.lock().unwrap().push((i, f.clone()))),
+            };
+            Engine::new(EngineConfig {
+                me: Ep(i as u32),
+                backends: vec![("sim", Opened { tx, rx, address: None })],
+                directory: Arc::new(Names(net.clone())),
+                spin: SpinPolicy::new(8, 1),
+                limits,
+                hooks,
+            })
+        };
+        let engines = (0..config.endpoints).map(engine).collect();
+        World { net, engines, fatal }
+    }
+
+    /// Everybody in one communicator, rank = endpoint.
+    pub fn context(&self, at: usize, id: u32) -> Arc<Context> {
+        let peers: Vec<Ep> = (0..self.engines.len() as u32).map(Ep).collect();
+        let spec = ContextSpec { id, rank: at as u32, name: "world".into(), peers: peers.into() };
+        self.engines[at].add_context(spec).unwrap()
+    }
+
+    pub fn contexts(&self, id: u32) -> Vec<Arc<Context>> {
+        (0..self.engines.len()).map(|at| self.context(at, id)).collect()
+    }
+
+    /// Lets everything happen that can.
+    pub fn settle(&self) {
+        let mut idle = 0;
+        for _ in 0..1_000_000 {
+            for e in &self.engines {
+                e.progress();
+            }
+            idle = if self.net.advance() { 0 } else { idle + 1 };
+            if idle > 4 {
+                return;
+            }
+        }
+        panic!("the network never comes to rest");
+    }
+}
+
+pub static U8: Datatype = Datatype::predefined(Primitive::U8);
+
+pub fn send_of(bytes: &[u8]) -> SendBuf<'_> {
+    // SAFETY: the tests keep the bytes until the operation is complete.
+    unsafe { SendBuf::new(bytes.as_ptr(), bytes.len(), &U8) }
+}
+
+pub fn recv_of(bytes: &mut [u8]) -> RecvBuf<'_> {
+    // SAFETY: as above.
+    unsafe { RecvBuf::new(bytes.as_mut_ptr(), bytes.len(), &U8) }
+}
