@@ -234,24 +234,56 @@ impl InboxReceiver {
         self.memory.line(self.at).ready.load(Ordering::Relaxed) != 0
     }
 
-    /// Hands the next message and its sender's slot to `take`. After [`Popped::Returned`] the
-    /// senders that wait for room are due: [`tell_blocked`](Self::tell_blocked).
+    /// Slot of the sender of the next message, if one is there. Skips fillers.
+    pub fn sender(&mut self) -> Option<u32> {
+        loop {
+            let lines = self.memory.line(self.at).ready.load(Ordering::Acquire);
+            if lines == 0 {
+                return None;
+            }
+            let record = self.record();
+            let left = self.memory.line_count - self.at % self.memory.line_count;
+            if record.len != SKIP || u64::from(lines) > left {
+                return Some(record.from);
+            }
+            self.consume(u64::from(lines));
+        }
+    }
+
+    /// True when there is a message, or when senders may be due to be told.
+    #[inline]
+    pub fn wants_look(&self) -> bool {
+        self.told != self.at || self.ready()
+    }
+
+    /// True, once, when enough lines were returned since senders were last told, or none are left to take.
+    pub fn drained(&mut self) -> bool {
+        let due = self.told != self.at
+            && (!self.ready() || self.at - self.told >= self.memory.line_count / 4);
+        if due {
+            self.told = self.at;
+        }
+        due
+    }
+
+    fn record(&self) -> RecordHead {
+        self.memory.line(self.at).data.with(|data| {
+            // SAFETY: called for a published line only; the head fits the line.
+            unsafe { data.cast::<RecordHead>().read_unaligned() }
+        })
+    }
+
+    /// Hands the next message and its sender's slot to `take`. When all are taken, the senders that
+    /// wait for room are due: [`drained`](Self::drained), [`tell_blocked`](Self::tell_blocked).
     #[inline]
     pub fn pop(&mut self, take: impl FnOnce(u32, Message<'_>)) -> Popped {
         loop {
             // SYNC POINT: pairs with the release in `InboxSender::push`.
             let lines = self.memory.line(self.at).ready.load(Ordering::Acquire);
             if lines == 0 {
-                if self.told != self.at {
-                    self.told = self.at;
-                    return Popped::Returned;
-                }
                 return Popped::Empty;
             }
-            let record = self.memory.line(self.at).data.with(|data| {
-                // SAFETY: published; the head fits the line.
-                unsafe { data.cast::<RecordHead>().read_unaligned() }
-            });
+            let record = self.record();
             let left = self.memory.line_count - self.at % self.memory.line_count;
             if u64::from(lines) > left {
                 return Popped::Corrupt;
@@ -504,7 +536,8 @@ mod model {
                 }
                 false
             });
-            while receiver.pop(|_, _| ()) != Popped::Returned {}
+            while receiver.pop(|_, _| ()) != Popped::Empty {}
+            assert!(receiver.drained());
             receiver.tell_blocked(|_| sees.store(1, Ordering::Relaxed));
             let slept = thread.join().unwrap();
             // Asked and saw no room: then the receiver, which returned lines, must have seen the request.

@@ -20,7 +20,7 @@ pub const FEW_RANKS: u32 = 16;
 /// Most rings that lead into one rank; further peers stay with the inbox.
 pub const RINGS_PER_RANK: usize = 48;
 /// Slots in which a rank offers memory for cross-process copy.
-pub const REGION_SLOTS: usize = 64;
+pub const REGION_SLOTS: usize = 256;
 /// Turns that a thread spins on a held lock before it sleeps.
 pub const LOCK_SPIN_TURNS: u32 = 100;
 /// Turns for which a thread that lets others in waits for one of them to enter.

@@ -259,14 +259,36 @@ impl Producer {
         self.seen_body = returned as u32;
     }
 
-    /// True when a message with a body of `len` bytes would be taken now.
-    pub fn has_room(&mut self, len: usize) -> bool {
-        self.look();
+    /// Tells when a body of `len` bytes, refused now, would be taken, as long as nothing else is
+    /// pushed in between.
+    pub fn watch(&self, len: usize) -> RoomWatch {
         let area = self.memory.body_bytes();
         let need = if len <= INLINE_BYTES { 0 } else { (len as u32).next_multiple_of(LINE as u32) };
         let skip = if need > 0 && self.body_at + need > area { area - self.body_at } else { 0 };
-        self.cells.wrapping_sub(self.seen_cells) < self.memory.cell_count
-            && self.body.wrapping_sub(self.seen_body) + skip + need <= area
+        RoomWatch {
+            memory: self.memory.clone(),
+            cells: self.cells,
+            body_end: self.body.wrapping_add(skip + need),
+        }
+    }
+}
+
+/// Watches for room in a ring on behalf of its producer.
+pub struct RoomWatch {
+    memory: RingMemory,
+    cells: u32,
+    body_end: u32,
+}
+
+// SAFETY: reads one atomic of the memory that is held.
+unsafe impl Send for RoomWatch {}
+
+impl RoomWatch {
+    /// True when there is room.
+    pub fn is_open(&self) -> bool {
+        let returned = self.memory.returned().load(Ordering::Acquire);
+        self.cells.wrapping_sub((returned >> 32) as u32) < self.memory.cell_count
+            && self.body_end.wrapping_sub(returned as u32) <= self.memory.body_bytes()
     }
 }
 

@@ -75,6 +75,16 @@ impl Segment {
         self.control(self.slot).identity.0.state.store(LEFT, Ordering::Release);
     }
 
+    /// Shows a number of the layer above to the others. Do it before the first publication.
+    pub fn set_label(&self, label: u64) {
+        self.control(self.slot).identity.0.label.store(label, Ordering::Relaxed);
+    }
+
+    /// The number that the rank in `slot` shows; meaningful after something of its was received.
+    pub fn label(&self, slot: u32) -> u64 {
+        self.control(slot).identity.0.label.load(Ordering::Relaxed)
+    }
+
     /// Process id of a rank that has attached.
     fn pid_of(&self, rank: u32) -> Option<u32> {
         let identity = &self.control(rank).identity.0;
@@ -223,7 +233,7 @@ impl Segment {
         self.region(self.slot, index).map_or(Offer::Refused, RegionSlot::look)
     }
 
-    /// Takes an own offer back; false when the peer has begun.
+    /// Takes an own offer back; false when the peer has begun. A refused one has not begun.
     pub fn withdraw(&self, index: usize, generation: u32) -> bool {
         self.region(self.slot, index).is_some_and(|slot| slot.withdraw(generation))
     }
@@ -233,6 +243,12 @@ impl Segment {
         if let Some(slot) = self.region(self.slot, index) {
             slot.reclaim(generation);
         }
+    }
+
+    /// True when [`help`](Self::help) would find something to do.
+    #[inline]
+    pub fn wants_help(&self, index: usize) -> bool {
+        self.region(self.slot, index).is_some_and(RegionSlot::wants_help)
     }
 
     /// Writes a piece of an own offer into the taker's memory, if the taker is at it. True when
@@ -248,7 +264,7 @@ impl Segment {
 
     /// Starts to take bytes `offset..offset + length` of an offer of the rank in `slot` to
     /// `target`, copies what the owner does not, and says whether all is there; if not, pieces of the
-    /// owner's are under way: ask [`Taking::is_done`].
+    /// owner's are under way: ask [`Taking::is_done`]. `published` runs when the owner may help.
     ///
     /// # Safety
     /// `target` is valid for writes of `length` bytes and nobody else touches it until it is done.
@@ -261,6 +277,7 @@ impl Segment {
         index: usize,
         generation: u32,
         part: Part,
+        published: impl FnOnce(),
     ) -> Result<Taking, TakeError> {
         let pid = (slot < self.ranks()).then(|| self.pid_of(slot)).flatten().ok_or(TakeError::Key)?;
         let region = self.region(slot, index).ok_or(TakeError::Key)?;
@@ -269,11 +286,23 @@ impl Segment {
             return Err(TakeError::Key);
         }
         region.start_part(part.offset, part.target as u64, part.length);
+        published();
         let taking = Taking { segment: self.clone(), slot, index, generation, part, pid, address };
         // SAFETY: handed on to the caller.
         match unsafe { region.take_pieces(pid, address) } {
             Ok(()) => Ok(taking),
             Err(error) => Err(TakeError::System(error, taking)),
+        }
+    }
+}
+
+impl Segment {
+    /// Tells the owner of an offer that this process cannot copy.
+    pub fn refuse(&self, slot: u32, index: usize, generation: u32) {
+        if let Some(region) = self.region(slot, index) {
+            if region.begin(generation).is_some() {
+                region.refuse(generation);
+            }
         }
     }
 }
@@ -363,6 +392,8 @@ pub struct Sleeper {
 
 // SAFETY: the word lies in the segment that is held; it is atomic.
 unsafe impl Send for Sleeper {}
+// SAFETY: as above.
+unsafe impl Sync for Sleeper {}
 
 impl Sleeper {
     /// Wakes the rank if it sleeps. Call after publishing something for it. One plain load when
@@ -478,7 +509,7 @@ mod tests {
                 for (offset, length) in [(0, 500_001), (500_001, 500_002)] {
                     let part = Part { offset, target: to[offset as usize..].as_mut_ptr(), length };
                     // SAFETY: `to` lives on and is touched by nobody else.
-                    let taking = unsafe { node[1].take(0, 3, generation, part) }.expect("takes");
+                    let taking = unsafe { node[1].take(0, 3, generation, part, || ()) }.expect("takes");
                     while !taking.is_done() {
                         std::thread::yield_now();
                     }
@@ -490,7 +521,7 @@ mod tests {
             assert!(from == to, "bytes differ");
             let part = Part { offset: 0, target: to.as_mut_ptr(), length: 1 };
             // SAFETY: as above.
-            assert!(matches!(unsafe { node[1].take(0, 3, generation, part) }, Err(TakeError::Key)));
+            assert!(matches!(unsafe { node[1].take(0, 3, generation, part, || ()) }, Err(TakeError::Key)));
         }
     }
 
@@ -503,11 +534,11 @@ mod tests {
         let mut to = [0_u8; 8];
         let part = Part { offset: 0, target: to.as_mut_ptr(), length: 8 };
         // SAFETY: `to` lives on.
-        assert!(matches!(unsafe { node[1].take(0, 0, generation, part) }, Err(TakeError::Key)));
+        assert!(matches!(unsafe { node[1].take(0, 0, generation, part, || ()) }, Err(TakeError::Key)));
         let part = Part { offset: 1, target: to.as_mut_ptr(), length: 8 };
         let generation = node[0].offer(0, byte.as_ptr() as u64, 8).expect("slot");
         // SAFETY: as above.
-        assert!(matches!(unsafe { node[1].take(0, 0, generation, part) }, Err(TakeError::Key)));
+        assert!(matches!(unsafe { node[1].take(0, 0, generation, part, || ()) }, Err(TakeError::Key)));
         assert!(!node[0].withdraw(0, generation));
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Identity {
     /// [`ABSENT`], [`PRESENT`] or [`LEFT`].
     pub(crate) state: AtomicU32,
     pub(crate) pid: AtomicU32,
+    /// What the layer above shows about itself.
+    pub(crate) label: AtomicU64,
     /// Address of the cookie in the rank's own memory, and its value: whoever can read the one
     /// from the other may copy across processes.
     pub(crate) probe_address: AtomicU64,

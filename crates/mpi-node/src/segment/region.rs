@@ -74,16 +74,12 @@ impl RegionSlot {
         generation
     }
 
-    /// Takes an offer back unless the peer has begun.
+    /// Takes an offer back unless the peer has begun; one that it refused counts as not begun.
     pub(crate) fn withdraw(&self, generation: u32) -> bool {
-        self.state
-            .compare_exchange(
-                word(generation, OFFERED),
-                word(generation, FREE),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            )
-            .is_ok()
+        [OFFERED, REFUSED].into_iter().any(|phase| {
+            let (from, to) = (word(generation, phase), word(generation, FREE));
+            self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })
     }
 
     /// Takes the slot back from a peer that is gone.
@@ -101,6 +97,12 @@ impl RegionSlot {
             REFUSED => Offer::Refused,
             _ => Offer::Taken,
         }
+    }
+
+    /// True when [`help`](Self::help) would find something to do.
+    #[inline]
+    pub(crate) fn wants_help(&self) -> bool {
+        self.unclaimed.load(Ordering::Relaxed) & REMAINING != 0
     }
 
     /// Claims a piece: offset in the part, length, offset of the part.
