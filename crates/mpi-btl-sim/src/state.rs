@@ -70,6 +70,8 @@ pub(crate) struct Link {
     pub last_due: u64,
     /// The sender was refused and waits for `writable`.
     pub refused: bool,
+    /// With a body of this length.
+    pub refused_len: usize,
     /// A `writable` is on its way.
     pub notified: bool,
 }
@@ -327,7 +329,10 @@ impl State {
     pub fn relieve(&mut self, from: usize, to: usize) {
         let (messages, bytes) = (self.config.queue_messages, self.config.queue_bytes);
         let link = self.link(from, to);
-        let roomy = link.items.len() <= messages / 2 && link.bytes <= bytes / 2;
+        let roomy = link.items.is_empty()
+            || (link.items.len() <= messages / 2
+                && link.bytes <= bytes / 2
+                && link.bytes + link.refused_len <= bytes);
         if link.refused && !link.notified && roomy {
             link.notified = true;
             self.notify(from, true, Notice::Writable(to));

@@ -190,7 +190,7 @@ fn refuse(state: &mut State, me: usize, to: usize, len: usize) -> Option<SendErr
     if room && !by_chance && !link.refused {
         return None;
     }
-    link.refused = true;
+    (link.refused, link.refused_len) = (true, len);
     state.relieve(me, to);
     Some(SendError::Full)
 }

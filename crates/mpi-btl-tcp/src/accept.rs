@@ -1,0 +1,213 @@
+//! The accepting side of a connection until the other side has proved who it is.
+//!
+//! A stranger gets a fixed number of bytes and seconds: nothing is allocated beyond its slot, and
+//! what it claims decides nothing except whether its own connection is dropped.
+
+use crate::core::{Core, News, Role, Token};
+use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_POLL, PROOF_TIMEOUT, UNPROVEN_EVICT_AFTER, UNPROVEN_MAX};
+use crate::peer::State;
+use crate::{open, sys};
+use mpi_btl::Ep;
+use mpi_wire::hello::{Acceptor, HELLO_LEN, HELLO_REPLY_LEN, Hello, Identity, PROOF_LEN};
+use nix::sys::epoll::EpollFlags;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+enum Stage {
+    Hello,
+    Proof(Acceptor),
+}
+
+/// An accepted connection without proof.
+pub(crate) struct Accepting {
+    since: Instant,
+    stage: Stage,
+    bytes: [u8; HELLO_LEN],
+    got: usize,
+}
+
+const _: () = assert!(PROOF_LEN <= HELLO_LEN);
+
+/// What one step of the handshake led to.
+enum Next {
+    Wait,
+    Drop,
+    Proven(Identity),
+}
+
+impl Core {
+    /// Takes new connections from the listener.
+    pub fn accept(&mut self) {
+        for _ in 0..ACCEPTS_PER_POLL {
+            let now = Instant::now();
+            if self.unproven.len() >= UNPROVEN_MAX && !self.evict(now) {
+                // The others wait in the kernel until a slot is free.
+                return self.pause(now);
+            }
+            match self.listener.accept() {
+                Ok((socket, _)) => {
+                    if open::prepare(&socket).is_err() {
+                        continue;
+                    }
+                    let accepting =
+                        Accepting { since: now, stage: Stage::Hello, bytes: [0; HELLO_LEN], got: 0 };
+                    if let Ok(token) = self.add(socket, Role::Accepting(accepting), EpollFlags::EPOLLIN) {
+                        self.unproven.push_back(token);
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if is_exhausted(&e) => return self.pause(now),
+                // That one connection is gone already (ECONNABORTED and its like).
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// The listener stays readable while nothing can be accepted: without a rest it would spin.
+    fn pause(&mut self, now: Instant) {
+        if self.paused.is_none() {
+            let _ = self.epoll.delete(&self.listener);
+            self.paused = Some(now + ACCEPT_PAUSE);
+        }
+    }
+
+    /// Drops the oldest connection without proof if it has had time enough.
+    fn evict(&mut self, now: Instant) -> bool {
+        let Some(&oldest) = self.unproven.front() else { return false };
+        let old = match self.conn(oldest).map(|c| &c.role) {
+            Some(Role::Accepting(a)) => now.saturating_duration_since(a.since) >= UNPROVEN_EVICT_AFTER,
+            _ => true,
+        };
+        if old {
+            self.remove(oldest);
+        }
+        old
+    }
+
+    pub fn accepting_ready(&mut self, token: Token) {
+        match self.accepting_step(token) {
+            Next::Wait => {}
+            Next::Drop => drop(self.remove(token)),
+            Next::Proven(identity) => self.proven(token, identity),
+        }
+    }
+
+    fn accepting_step(&mut self, token: Token) -> Next {
+        loop {
+            let Some(conn) = self.conn(token) else { return Next::Wait };
+            let socket = conn.socket.clone();
+            let Role::Accepting(accepting) = &mut conn.role else { return Next::Wait };
+            let want = match accepting.stage {
+                Stage::Hello => HELLO_LEN,
+                Stage::Proof(_) => PROOF_LEN,
+            };
+            // Never a byte beyond: messages may stand right behind the proof.
+            match sys::recv(socket.as_fd(), &mut accepting.bytes[accepting.got..want]) {
+                Ok(0) => return Next::Drop,
+                Ok(n) => accepting.got += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Next::Wait,
+                Err(_) => return Next::Drop,
+            }
+            if accepting.got < want {
+                continue;
+            }
+            accepting.got = 0;
+            let bytes = accepting.bytes;
+            match std::mem::replace(&mut accepting.stage, Stage::Hello) {
+                Stage::Hello => {
+                    let Some((acceptor, reply)) = self.answer(&bytes) else { return Next::Drop };
+                    // The socket is new: a reply that does not fit is no connection to keep.
+                    if sys::send(socket.as_fd(), &[sys::Piece::out(&reply)]).ok() != Some(reply.len()) {
+                        return Next::Drop;
+                    }
+                    if let Some(Role::Accepting(accepting)) = self.conn(token).map(|c| &mut c.role) {
+                        accepting.stage = Stage::Proof(acceptor);
+                    }
+                }
+                Stage::Proof(acceptor) => {
+                    let mut proof = [0; PROOF_LEN];
+                    proof.copy_from_slice(&bytes[..PROOF_LEN]);
+                    return acceptor.proof(&proof).map_or(Next::Drop, Next::Proven);
+                }
+            }
+        }
+    }
+
+    /// The reply to a hello; `None` where there is none to give.
+    fn answer(&self, bytes: &[u8; HELLO_LEN]) -> Option<(Acceptor, [u8; HELLO_REPLY_LEN])> {
+        let hello = Hello::decode(bytes).ok()?;
+        if self.is_refused(hello.from) {
+            return None;
+        }
+        let mut nonce = [0; 32];
+        getrandom::fill(&mut nonce).ok()?;
+        Acceptor::new(self.secret, self.me, &hello, nonce).ok()
+    }
+
+    /// Two ranks that dial each other at the same time need one connection, not two: the lower
+    /// one's. It refuses the other's while its own is being made; the other tries again later. This
+    /// is decided before the reply: once the other side has that, it may send messages. Where both
+    /// came too far, both connections stay, and each carries one direction.
+    fn is_refused(&self, from: Identity) -> bool {
+        let Some(&ep) = self.by_identity.get(&from) else { return from == self.me };
+        match self.peer(ep) {
+            Some(peer) => match peer.state {
+                State::Dialing(_) => self.me < from,
+                State::Down(_) => true,
+                State::Idle | State::Up => peer.conns.len() >= 2,
+            },
+            None => false,
+        }
+    }
+
+    fn proven(&mut self, token: Token, identity: Identity) {
+        self.unproven.retain(|t| *t != token);
+        let ep = self.by_identity.get(&identity).copied();
+        if let Some(conn) = self.conn(token) {
+            conn.role = Role::Proven { ep };
+        }
+        match ep {
+            Some(ep) => self.attach(token, ep),
+            None => {
+                // Unread until the engine names the peer; not watched, or epoll would not sleep.
+                self.watch(token, EpollFlags::empty());
+                self.strangers.push((token, identity));
+                self.news.push_back(News::Proven(identity));
+            }
+        }
+    }
+
+    /// The engine has named a peer whose connection waits.
+    pub fn name_stranger(&mut self, identity: Identity, ep: Ep) {
+        while let Some(at) = self.strangers.iter().position(|(_, i)| *i == identity) {
+            let (token, _) = self.strangers.remove(at);
+            if let Some(conn) = self.conn(token) {
+                conn.role = Role::Proven { ep: Some(ep) };
+                self.watch(token, EpollFlags::EPOLLIN);
+                self.attach(token, ep);
+            }
+        }
+    }
+
+    pub fn next_accepting(&mut self) -> Option<Instant> {
+        let oldest = *self.unproven.front()?;
+        match self.conn(oldest).map(|c| &c.role) {
+            Some(Role::Accepting(a)) => Some(a.since + PROOF_TIMEOUT),
+            _ => None,
+        }
+    }
+
+    pub fn expire_accepting(&mut self, now: Instant) {
+        while self.next_accepting().is_some_and(|at| at <= now) {
+            if let Some(oldest) = self.unproven.pop_front() {
+                self.remove(oldest);
+            }
+        }
+    }
+}
+
+fn is_exhausted(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}

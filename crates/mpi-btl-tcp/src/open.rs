@@ -1,0 +1,195 @@
+//! Opening the backend: addresses, the listening socket, and the options of every socket.
+
+use crate::address;
+use crate::core::Core;
+use crate::limits::{
+    ADDRESSES_MAX, EAGER_LIMIT_BYTES, EAGER_LIMIT_MAX_BYTES, INLINE_LIMIT_BYTES, KEEPALIVE_IDLE,
+    KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, LISTEN_BACKLOG, SOCKET_BUFFER_BYTES, UNACKNOWLEDGED_TIMEOUT,
+};
+use crate::rx::Rx;
+use crate::tx::Tx;
+use mpi_btl::{Btl, Caps, OpenEnv, OpenError, Opened};
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex};
+
+/// Name in `MPI_BTL` and in published addresses.
+pub(crate) const NAME: &str = "tcp";
+
+/// The TCP backend.
+///
+/// Settings: `MPI_PORT_RANGE` (`a-b`, both included), `MPI_IFACE` (interface name), `MPI_HOST_IP` (the one address
+/// to publish), `MPI_TCP_EAGER_BYTES`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TcpBtl;
+
+impl Btl for TcpBtl {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn priority(&self) -> i32 {
+        10
+    }
+
+    fn open(&self, env: &OpenEnv) -> Result<Opened, OpenError> {
+        let failed = |reason: String| OpenError::Failed { backend: NAME, reason };
+        let caps = Caps {
+            inline_limit: INLINE_LIMIT_BYTES,
+            eager_limit: eager_limit(env).map_err(failed)?,
+            frame_limit: usize::MAX >> 1,
+            get: false,
+            lend: true,
+        };
+        let ports = port_range(env).map_err(failed)?;
+        let hosts = hosts(env).map_err(failed)?;
+        let listener = listen(&hosts, ports).map_err(failed)?;
+        let port = port_of(&listener).map_err(|e| failed(format!("no port of its own: {e}")))?;
+        let own: Vec<SocketAddr> = hosts.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
+        let published = address::encode(&own);
+        let me = Core::identity(&env.job, env.world_rank);
+        let core = Core::new(me, env.job.clone(), env.secret, listener, own)
+            .map_err(|e| failed(format!("epoll: {e}")))?;
+        let core = Arc::new(Mutex::new(core));
+        Ok(Opened {
+            tx: Box::new(Tx { core: core.clone(), caps }),
+            rx: Box::new(Rx::new(core)),
+            address: Some(published),
+        })
+    }
+}
+
+/// Options of every connection, dialled or accepted.
+pub(crate) fn prepare(socket: &Socket) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_IDLE)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_PROBES);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT))?;
+    // Best effort: the kernel caps them by its own limits, and smaller ones work too.
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    Ok(())
+}
+
+fn eager_limit(env: &OpenEnv) -> Result<usize, String> {
+    let Some(text) = (env.settings)("MPI_TCP_EAGER_BYTES") else { return Ok(EAGER_LIMIT_BYTES) };
+    match text.trim().parse() {
+        Ok(bytes) if bytes <= EAGER_LIMIT_MAX_BYTES => Ok(bytes),
+        _ => Err(format!("MPI_TCP_EAGER_BYTES={text}: expected bytes, at most {EAGER_LIMIT_MAX_BYTES}")),
+    }
+}
+
+fn port_range(env: &OpenEnv) -> Result<RangeInclusive<u16>, String> {
+    let Some(text) = (env.settings)("MPI_PORT_RANGE") else { return Ok(0..=0) };
+    let range = text.trim().split_once('-').and_then(|(a, b)| {
+        let (a, b) = (a.trim().parse().ok()?, b.trim().parse().ok()?);
+        (a > 0 && a <= b).then_some(a..=b)
+    });
+    range.ok_or_else(|| format!("MPI_PORT_RANGE={text}: expected FIRST-LAST, ports from 1 to 65535"))
+}
+
+/// The addresses to publish: loopback for a job on one host, else every usable one of this host.
+fn hosts(env: &OpenEnv) -> Result<Vec<IpAddr>, String> {
+    if let Some(text) = (env.settings)("MPI_HOST_IP") {
+        let ip = text.trim().parse().map_err(|_| format!("MPI_HOST_IP={text}: expected an IP address"))?;
+        return Ok(vec![ip]);
+    }
+    if !env.multihost {
+        return Ok(vec![loopback()]);
+    }
+    let iface = (env.settings)("MPI_IFACE");
+    let all = getifaddrs().map_err(|e| format!("the interfaces cannot be listed: {e}"))?;
+    let mut hosts: Vec<IpAddr> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    for one in all {
+        if !names.contains(&one.interface_name) {
+            names.push(one.interface_name.clone());
+        }
+        let wanted = iface.as_ref().is_none_or(|name| *name == one.interface_name);
+        let Some(ip) = one.address.as_ref().and_then(ip_of) else { continue };
+        if wanted && one.flags.contains(InterfaceFlags::IFF_UP) && is_usable(ip) && !hosts.contains(&ip) {
+            hosts.push(ip);
+        }
+    }
+    hosts.truncate(ADDRESSES_MAX);
+    match (hosts.is_empty(), iface) {
+        (false, _) => Ok(hosts),
+        (true, Some(name)) => Err(format!(
+            "MPI_IFACE={name}: no usable address on that interface; there are: {}",
+            names.join(", ")
+        )),
+        (true, None) => Err(format!(
+            "the job spans hosts, and no interface that is up has an address other than loopback and \
+             link-local; there are: {}",
+            names.join(", ")
+        )),
+    }
+}
+
+fn ip_of(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
+}
+
+/// Worth offering to another host.
+fn is_usable(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),
+        IpAddr::V6(ip) => {
+            let is_link_local = ip.segments()[0] & 0xffc0 == 0xfe80;
+            !ip.is_loopback() && !is_link_local && !ip.is_unspecified()
+        }
+    }
+}
+
+/// IPv4 loopback, or IPv6 where that is all there is.
+fn loopback() -> IpAddr {
+    let v4 = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    match bind(v4, 0) {
+        Ok(_) => v4,
+        Err(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    }
+}
+
+/// Listens where `hosts` can be reached: on the one address, or on all.
+fn listen(hosts: &[IpAddr], ports: RangeInclusive<u16>) -> Result<Socket, String> {
+    let wildcards = [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+    let binds: &[IpAddr] = if let [one] = hosts { &[*one] } else { &wildcards };
+    let mut last = String::new();
+    for ip in binds {
+        for port in ports.clone() {
+            match bind(*ip, port).and_then(|s| s.listen(LISTEN_BACKLOG).map(|()| s)) {
+                Ok(socket) => return Ok(socket),
+                Err(e) => last = format!("{}: {e}", SocketAddr::new(*ip, port)),
+            }
+        }
+    }
+    Err(format!("no port to listen on among {}-{}; the last: {last}", ports.start(), ports.end()))
+}
+
+fn bind(ip: IpAddr, port: u16) -> io::Result<Socket> {
+    let address = SocketAddr::new(ip, port);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if ip.is_ipv6() {
+        // One socket for both families.
+        socket.set_only_v6(false)?;
+    }
+    socket.set_nonblocking(true)?;
+    // Accepted sockets inherit the size, and the window is agreed before they are ours to set.
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    socket.bind(&SockAddr::from(address))?;
+    Ok(socket)
+}
+
+fn port_of(listener: &Socket) -> io::Result<u16> {
+    let address = listener.local_addr()?.as_socket();
+    address.map(|a| a.port()).ok_or_else(|| io::Error::other("not an internet address"))
+}

@@ -1,0 +1,112 @@
+//! The system calls of the fast path, and memory named by spans: all unsafe code of this crate.
+//!
+//! The standard library's vectored calls take slices; lent memory and posted buffers are spans
+//! (a posted buffer may be uninitialised), so the two calls are made directly.
+#![allow(unsafe_code)]
+
+use mpi_btl::Span;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// A piece of memory for a vectored call. Borrows what it was made from, except for a span, whose
+/// validity its owner promised.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Piece<'a>(libc::iovec, PhantomData<&'a [u8]>);
+
+impl<'a> Piece<'a> {
+    pub const EMPTY: Piece<'static> =
+        Piece(libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }, PhantomData);
+
+    /// Memory to be sent.
+    pub fn out(bytes: &'a [u8]) -> Piece<'a> {
+        Piece(libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }, PhantomData)
+    }
+
+    /// Lent memory to be sent: the lender keeps it valid until it is reported complete.
+    pub fn lent(span: Span) -> Piece<'a> {
+        Piece(libc::iovec { iov_base: span.ptr().cast(), iov_len: span.len() }, PhantomData)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.iov_len
+    }
+
+    /// Cuts the piece to at most `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.0.iov_len = self.0.iov_len.min(len);
+    }
+}
+
+/// Sends as much of `pieces` as the socket takes now.
+pub(crate) fn send(socket: BorrowedFd<'_>, pieces: &[Piece<'_>]) -> io::Result<usize> {
+    loop {
+        // SAFETY: `msghdr` is plain data for which all zeroes are valid (no name, no control data).
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = pieces.as_ptr().cast_mut().cast();
+        message.msg_iovlen = pieces.len() as _;
+        // SAFETY: the descriptor is open while borrowed; `Piece` is a transparent `iovec`; each names
+        // memory that is borrowed for this call or lent by the engine; the call only reads it.
+        let n =
+            unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+        match checked(n) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Reads what is there into `buffer`. 0 is the end of the stream (or an empty buffer).
+pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        // SAFETY: the descriptor is open while borrowed; the buffer is exclusively ours for its length.
+        let n = unsafe {
+            libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
+        };
+        match checked(n) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Reads what is there into a posted buffer and, when that is full, on into `behind`.
+pub(crate) fn recv_direct(socket: BorrowedFd<'_>, into: Span, behind: &mut [u8]) -> io::Result<usize> {
+    let mut pieces = [
+        libc::iovec { iov_base: into.ptr().cast(), iov_len: into.len() },
+        libc::iovec { iov_base: behind.as_mut_ptr().cast(), iov_len: behind.len() },
+    ];
+    loop {
+        // SAFETY: as in `send`.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = pieces.as_mut_ptr();
+        message.msg_iovlen = pieces.len() as _;
+        // SAFETY: the descriptor is open while borrowed; the engine keeps `into` valid for writes and
+        // untouched until it is told that the body arrived, revokes it, or the peer is down;
+        // `behind` is exclusively ours.
+        let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
+        match checked(n) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Copies `bytes` to the front of a posted buffer.
+pub(crate) fn fill(into: Span, bytes: &[u8]) {
+    assert!(bytes.len() <= into.len(), "write outside of a posted buffer");
+    // SAFETY: the length was checked; the engine keeps `into` valid for writes and untouched until the
+    // body has arrived; `bytes` is our own look-ahead buffer, which the engine never posts.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), into.ptr(), bytes.len()) }
+}
+
+/// Copies the rest of a body that was to be lent, at the caller's wish, out of it.
+pub(crate) fn append(to: &mut Vec<u8>, from: Span) {
+    // SAFETY: the caller of `send` keeps the memory valid and unchanged for the length of that call.
+    to.extend_from_slice(unsafe { std::slice::from_raw_parts(from.ptr(), from.len()) });
+}
+
+fn checked(n: isize) -> io::Result<usize> {
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}

@@ -1,0 +1,194 @@
+//! The sending half.
+
+use crate::core::Core;
+use crate::limits::{COALESCE_BYTES, SEND_PIECE_BYTES};
+use crate::peer::{State, goodbye};
+use crate::sys::{self, Piece};
+use crate::{NAME, address};
+use mpi_btl::{
+    Am, Body, BtlTx, Caps, ConnectError, Ep, OpId, PeerInfo, RegionKey, RemoteError, SendError, Sent, Span,
+};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(crate) struct Tx {
+    pub core: Arc<Mutex<Core>>,
+    pub caps: Caps,
+}
+
+pub(crate) fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
+    core.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl BtlTx for Tx {
+    fn caps(&self, _ep: Ep) -> Caps {
+        self.caps
+    }
+
+    fn connect(&mut self, peer: &PeerInfo) -> Result<(), ConnectError> {
+        let mut core = lock(&self.core);
+        let identity = Core::identity(&peer.job, peer.world_rank);
+        let published = peer.addresses.get(NAME);
+        let waits = core.strangers.iter().any(|(_, i)| *i == identity);
+        if published.is_none() && !waits && core.peer(peer.ep).is_none() {
+            return Err(ConnectError::Unreachable {
+                backend: NAME,
+                world_rank: peer.world_rank,
+                host: peer.host.clone(),
+            });
+        }
+        let addresses = published.map_or(Ok(Vec::new()), |bytes| address::decode(bytes)).map_err(|e| {
+            ConnectError::Failed {
+                backend: NAME,
+                world_rank: peer.world_rank,
+                host: peer.host.clone(),
+                attempts: e.to_string(),
+            }
+        })?;
+        let known = core.know(peer.ep, identity);
+        known.host.clone_from(&peer.host);
+        known.addresses = addresses;
+        core.name_stranger(identity, peer.ep);
+        Ok(())
+    }
+
+    fn send(&mut self, ep: Ep, msg: Am<'_>) -> Result<Sent, SendError> {
+        debug_assert_eq!(msg.header.length, msg.body.len() as u64, "header.length is the body's length");
+        lock(&self.core).send(ep, &msg)
+    }
+
+    fn flush(&mut self) {
+        let mut core = lock(&self.core);
+        while let Some(ep) = core.held.pop() {
+            if let Some(peer) = core.peer_mut(ep) {
+                peer.held = false;
+            }
+            core.drain(ep);
+        }
+    }
+
+    fn quiet(&self) -> bool {
+        let core = lock(&self.core);
+        core.blocked.is_empty() && core.dialing.is_empty() && core.held.is_empty()
+    }
+
+    fn expose(&mut self, _ep: Ep, _mem: Span, _op: OpId) -> Option<RegionKey> {
+        None
+    }
+
+    fn withdraw(&mut self, _ep: Ep, _op: OpId) -> bool {
+        false
+    }
+
+    #[allow(unsafe_code)] // The trait declares it so; nothing unsafe happens here.
+    unsafe fn get(
+        &mut self,
+        _ep: Ep,
+        _key: &RegionKey,
+        _offset: u64,
+        _into: Span,
+        _op: OpId,
+        _last: bool,
+    ) -> Result<Sent, RemoteError> {
+        Err(RemoteError::Refused("tcp reads no remote memory".to_owned()))
+    }
+
+    fn close(&mut self, ep: Ep) {
+        let mut core = lock(&self.core);
+        let core = &mut *core;
+        let Some(peer) = core.peers.get_mut(ep.0 as usize).and_then(Option::as_deref_mut) else { return };
+        if peer.closed || matches!(peer.state, State::Down(_)) {
+            return;
+        }
+        peer.closed = true;
+        // Where there is no connection there is nobody to take leave of.
+        if matches!(peer.state, State::Dialing(_) | State::Up) {
+            peer.out.push(&goodbye(), &mut core.spare);
+            core.drain(ep);
+        }
+    }
+
+    /// A peer asleep waits for its sockets: a message is what wakes it.
+    fn wake(&mut self, _ep: Ep) {}
+}
+
+impl Core {
+    fn send(&mut self, ep: Ep, msg: &Am<'_>) -> Result<Sent, SendError> {
+        let head = msg.header.encode();
+        let Some(peer) = self.peers.get_mut(ep.0 as usize).and_then(Option::as_deref_mut) else {
+            return Err(SendError::Down("no peer is known under this number".to_owned()));
+        };
+        if peer.closed {
+            return Err(SendError::Down("this side said goodbye".to_owned()));
+        }
+        let lent = matches!(msg.body, Body::Lent(..));
+        if peer.out.is_empty() && (!msg.more || lent) {
+            if let (State::Up, Some(socket)) = (&peer.state, &peer.socket) {
+                let sent = match sys::send(socket.as_fd(), &pieces(&head, &msg.body)) {
+                    Ok(n) if n == head.len() + msg.body.len() => return Ok(Sent::Done),
+                    Ok(n) => n,
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,
+                    Err(e) => {
+                        let why = e.to_string();
+                        self.sending_failed(ep, why.clone());
+                        return Err(SendError::Down(why));
+                    }
+                };
+                let pending = peer.out.push_message(&head, msg.body, sent, true, &mut self.spare);
+                self.drain(ep);
+                return Ok(if pending { Sent::Pending } else { Sent::Done });
+            }
+        }
+        self.enqueue(ep, msg, &head)
+    }
+
+    /// The message waits: for a connection, behind others, or because more is to come.
+    fn enqueue(&mut self, ep: Ep, msg: &Am<'_>, head: &[u8]) -> Result<Sent, SendError> {
+        let Some(peer) = self.peers.get_mut(ep.0 as usize).and_then(Option::as_deref_mut) else {
+            return Err(SendError::Down("no peer is known under this number".to_owned()));
+        };
+        match &peer.state {
+            State::Down(why) => return Err(SendError::Down(why.clone())),
+            State::Up if peer.socket.is_none() => {
+                return Err(SendError::Down("the connection is broken".to_owned()));
+            }
+            _ => {}
+        }
+        let lent = matches!(msg.body, Body::Lent(..));
+        let copied = head.len() + if lent { 0 } else { msg.body.len() };
+        if peer.out.refused.is_some() || !peer.out.has_room(copied) {
+            peer.out.refused = Some(copied);
+            return Err(SendError::Full);
+        }
+        let pending = peer.out.push_message(head, msg.body, 0, true, &mut self.spare);
+        let hold = msg.more && !pending && peer.out.own_bytes() < COALESCE_BYTES;
+        match peer.state {
+            State::Idle => self.dial(ep),
+            State::Up if hold => {
+                if !peer.held {
+                    peer.held = true;
+                    self.held.push(ep);
+                }
+                return Ok(Sent::Held);
+            }
+            // Behind others that the socket did not take, polling goes on.
+            State::Up if self.blocked.contains(&ep) => {}
+            State::Up => self.drain(ep),
+            _ => {}
+        }
+        Ok(if pending { Sent::Pending } else { Sent::Done })
+    }
+}
+
+/// Header and body as they go out first, cut to one piece's length.
+fn pieces<'a>(head: &'a [u8], body: &Body<'a>) -> [Piece<'a>; 3] {
+    let (mut a, mut b) = match body {
+        Body::Bytes(a) => (Piece::out(a), Piece::EMPTY),
+        Body::Two(a, b) => (Piece::out(a), Piece::out(b)),
+        Body::Lent(span, _) => (Piece::lent(*span), Piece::EMPTY),
+    };
+    a.truncate(SEND_PIECE_BYTES);
+    b.truncate(SEND_PIECE_BYTES - a.len());
+    [Piece::out(head), a, b]
+}
