@@ -2,11 +2,25 @@
 
 use crate::plan::Call;
 use crate::run::Run;
-use crate::{InPlaceOr, Team};
+use crate::{InPlaceOr, Team, small};
 use mpi_datatype::{Op, RecvBlocks, RecvBuf, SendBlocks, SendBuf};
 use mpi_p2p::{Engine, Error, RequestId};
 
 macro_rules! collective {
+    ($(#[$doc:meta])* $name:ident, $immediate:ident ( $($arg:ident : $ty:ty),* ) small $small:path) => {
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// Arguments that do not fit together; what became of the transfers. The communicator is not to be
+        /// used for further collectives then.
+        pub fn $name(e: &Engine, team: &Team, $($arg: $ty),*) -> Result<(), Error> {
+            if let Some(result) = $small(e, team, $($arg),*) {
+                return result;
+            }
+            e.run(&mut plan(team, stringify!($name), |call| call.$name($($arg),*))?).map(|_| ())
+        }
+        collective! { immediate $name, $immediate($($arg: $ty),*) }
+    };
     ($(#[$doc:meta])* $name:ident, $immediate:ident ( $($arg:ident : $ty:ty),* )) => {
         $(#[$doc])*
         ///
@@ -16,7 +30,9 @@ macro_rules! collective {
         pub fn $name(e: &Engine, team: &Team, $($arg: $ty),*) -> Result<(), Error> {
             e.run(&mut plan(team, stringify!($name), |call| call.$name($($arg),*))?).map(|_| ())
         }
-
+        collective! { immediate $name, $immediate($($arg: $ty),*) }
+    };
+    (immediate $name:ident, $immediate:ident ( $($arg:ident : $ty:ty),* )) => {
         #[doc = concat!("Immediate [`", stringify!($name), "`]: complete when the request is. The buffers are the")]
         /// operation's until then; arrays of counts, displacements and types are read before this returns.
         ///
@@ -40,11 +56,11 @@ fn plan(
 
 collective! {
     /// No rank leaves before all have entered.
-    barrier, ibarrier()
+    barrier, ibarrier() small small::barrier
 }
 collective! {
     /// The root's data to all.
-    broadcast, ibroadcast(buf: RecvBuf<'_>, root: usize)
+    broadcast, ibroadcast(buf: RecvBuf<'_>, root: usize) small small::broadcast
 }
 collective! {
     /// Everyone's `send` to the root, where rank `i`'s is the `i`-th of equal blocks of `recv`. In place (root only): its
@@ -90,7 +106,7 @@ collective! {
 collective! {
     /// Everyone's `send` combined into everyone's `recv`: the same bits on all ranks. In place: the operand is in
     /// `recv`.
-    allreduce, iallreduce(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op)
+    allreduce, iallreduce(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) small small::allreduce
 }
 collective! {
     /// What ranks `0 ..= r` send, combined, to rank `r`. In place: the operand is in `recv`.

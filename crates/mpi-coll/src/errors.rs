@@ -2,7 +2,7 @@
 
 use crate::Team;
 use mpi_datatype::DatatypeError;
-use mpi_p2p::{Error, ErrorClass};
+use mpi_p2p::{Context, Error, ErrorClass};
 
 /// The class of what is wrong with a datatype, buffer or operation.
 pub(crate) fn class(e: &DatatypeError) -> ErrorClass {
@@ -14,6 +14,15 @@ pub(crate) fn class(e: &DatatypeError) -> ErrorClass {
         DatatypeError::Op { .. } => ErrorClass::Op,
         DatatypeError::Value { .. } => ErrorClass::Other,
     }
+}
+
+/// A rank sent less than what was expected: arguments differ between ranks.
+#[cold]
+pub(crate) fn short(cx: &Context, op: &'static str, from: usize, bytes: u64, expected: usize) -> Error {
+    let detail = format!("{bytes} bytes, expected {expected}: counts or types differ");
+    let mut e = Error::new(ErrorClass::Truncate, op, detail).on(cx.name(), cx.id());
+    e.peer = Some(from as i32);
+    e
 }
 
 impl Team {

@@ -22,6 +22,7 @@ pub mod limits;
 mod plan;
 mod program;
 mod run;
+mod small;
 mod team;
 
 #[cfg(test)]

@@ -34,3 +34,6 @@ pub const ALLTOALL_SCATTERED_MAX_BYTES: usize = 32 << 10;
 
 /// Reduce-scatter: largest vector halved recursively; above, pair by pair.
 pub const REDUCE_SCATTER_HALVING_MAX_BYTES: usize = 512 << 10;
+
+/// Allreduce: largest vector that a blocking call exchanges without building a program.
+pub const SMALL_ALLREDUCE_MAX_BYTES: usize = 512;

@@ -2,7 +2,7 @@
 
 use crate::errors;
 use crate::program::{Program, Step};
-use mpi_p2p::{Activity, Context, Error, ErrorClass, Inside, RequestId, Source, Status, Tag};
+use mpi_p2p::{Activity, Context, Error, Inside, RequestId, Source, Status, Tag};
 use std::sync::Arc;
 
 /// A collective on its way.
@@ -63,13 +63,9 @@ impl Run {
         self.requests[step] = None;
         let status = result?;
         if let Step::Recv { from, data } = self.program.steps[step] {
-            let expected = self.program.room(data).bytes() as u64;
-            if status.bytes != expected {
-                let detail = format!("{} bytes, expected {expected}: counts or types differ", status.bytes);
-                let mut e = Error::new(ErrorClass::Truncate, self.name, detail)
-                    .on(self.context.name(), self.context.id());
-                e.peer = Some(from as i32);
-                return Err(e);
+            let expected = self.program.room(data).bytes();
+            if status.bytes != expected as u64 {
+                return Err(errors::short(&self.context, self.name, from as usize, status.bytes, expected));
             }
         }
         Ok(true)

@@ -32,5 +32,5 @@ pub use error::DatatypeError;
 pub use op::{Op, PackedFn, UserFn, UserOp};
 pub use pack::copy;
 pub use primitive::Primitive;
-pub use scratch::Scratch;
+pub use scratch::{Scratch, SmallScratch};
 pub use signature::Signature;

@@ -130,6 +130,12 @@ impl Op {
         }
     }
 
+    /// A predefined operation, defined on the primitive, which has no gaps.
+    #[inline]
+    fn is_arithmetic_on(&self, p: Primitive) -> bool {
+        p.is_dense() && !matches!(self, Op::Replace | Op::NoOp | Op::User(_)) && self.defined_on(p)
+    }
+
     /// Checks that the operation is defined on a datatype. Beyond the standard, a predefined operation also
     /// works, entry by entry, on a derived type whose entries are all of one primitive.
     ///
@@ -149,6 +155,13 @@ impl Op {
     /// Buffers that differ in count or type; an operation that is not defined on the type.
     pub fn apply(&self, input: SendBuf<'_>, inout: RecvBuf<'_>) -> Result<(), DatatypeError> {
         let (from, to) = (input.datatype(), inout.datatype());
+        if let (Datatype::Predefined(p), Datatype::Predefined(q)) = (from, to) {
+            if p == q && input.count() == inout.count() && self.is_arithmetic_on(*p) {
+                // SAFETY: both buffers are `count` touching primitives, by their promises.
+                unsafe { kernels::combine(self, *p, input.ptr(), inout.ptr(), input.count()) };
+                return Ok(());
+            }
+        }
         if input.count() != inout.count() || from.signature() != to.signature() || from.size() != to.size() {
             let side = |count: usize, d: &Datatype| format!("{count} × {}", d.name());
             return Err(DatatypeError::Mismatch {

@@ -81,6 +81,28 @@ impl Drop for Scratch {
     }
 }
 
+/// A temporary of at most `N` bytes on the stack, for contiguous types.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct SmallScratch<const N: usize>([u8; N]);
+
+impl<const N: usize> Default for SmallScratch<N> {
+    fn default() -> Self {
+        SmallScratch([0; N])
+    }
+}
+
+impl<const N: usize> SmallScratch<N> {
+    /// Room for `count` elements, if they are contiguous and fit.
+    #[inline]
+    pub fn room<'a>(&'a mut self, count: usize, datatype: &'a Datatype) -> Option<RecvBuf<'a>> {
+        let fits = datatype.is_contiguous() && count.saturating_mul(datatype.size()) <= N;
+        // SAFETY: the elements are `count * size` bytes from displacement 0, inside of the array, which is
+        // borrowed for as long as the buffer.
+        fits.then(|| unsafe { RecvBuf::new(self.0.as_mut_ptr(), count, datatype) })
+    }
+}
+
 /// First byte of data of `count` elements and the end of the last, as displacements.
 fn span(count: usize, datatype: &Datatype) -> Option<(isize, isize)> {
     if count == 0 || datatype.size() == 0 {

@@ -1,0 +1,127 @@
+//! Blocking collectives, a thread per rank, some ranks in the immediate form: both send the same messages.
+
+mod world;
+
+use mpi_btl_sim::SimConfig;
+use mpi_coll::InPlaceOr::{Buf, InPlace};
+use mpi_coll::*;
+use mpi_datatype::{Op, UserOp};
+use mpi_p2p::Engine;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use world::*;
+
+/// Runs `body` as every rank, while the network's clock is moved.
+fn ranks(n: usize, seed: u64, config: SimConfig, body: impl Fn(&Engine, &Team) + Sync) {
+    const MAX_IDLE_TURNS: usize = 200_000_000;
+    let w = World::new(n, seed, config, &Settings::default());
+    let done = AtomicUsize::new(0);
+    struct Count<'a>(&'a AtomicUsize);
+    impl Drop for Count<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    std::thread::scope(|scope| {
+        for r in 0..n {
+            let (w, body, done) = (&w, &body, &done);
+            scope.spawn(move || {
+                let _count = Count(done);
+                body(&w.engines[r], &w.teams[r]);
+                // The last message to others may still be on its way out.
+                w.engines[r].progress();
+            });
+        }
+        for turn in 0.. {
+            if done.load(Ordering::SeqCst) == n {
+                break;
+            }
+            if turn == MAX_IDLE_TURNS {
+                eprintln!("stuck");
+                std::process::abort();
+            }
+            w.net.advance();
+            std::thread::yield_now();
+        }
+    });
+}
+
+/// The left operand wins unless it is zero: associative, and tells the order of operands.
+fn first_set() -> Op {
+    let f = |input: &[u8], inout: &mut [u8]| {
+        for (a, b) in input.chunks(4).zip(inout.chunks_mut(4)) {
+            if a != [0; 4] {
+                b.copy_from_slice(a);
+            }
+        }
+    };
+    Op::User(Arc::new(UserOp::on_packed(Box::new(f), false)))
+}
+
+fn body(e: &Engine, t: &Team) {
+    let (n, r) = (t.size(), t.rank());
+    let wait = |id: Result<_, _>| e.wait(id.unwrap()).unwrap();
+    for round in 0..4 {
+        if (r + round) % 3 == 0 {
+            wait(ibarrier(e, t));
+        } else {
+            barrier(e, t).unwrap();
+        }
+        for root in 0..n {
+            for count in [1, 40, 9000] {
+                let mut data = if r == root { values(7, count) } else { vec![0; count] };
+                if (r + round) % 2 == 0 {
+                    wait(ibroadcast(e, t, recv(&mut data), root));
+                } else {
+                    broadcast(e, t, recv(&mut data), root).unwrap();
+                }
+                assert_eq!(data, values(7, count));
+            }
+        }
+        for count in [0, 1, 2, 100, 700, 5000] {
+            let own = values(r, count);
+            let mut all = vec![0; count];
+            if (r + round) % 2 == 0 {
+                wait(iallreduce(e, t, Buf(send(&own)), recv(&mut all), &Op::Sum));
+            } else {
+                allreduce(e, t, Buf(send(&own)), recv(&mut all), &Op::Sum).unwrap();
+            }
+            let expected = |i: usize| (0..n).fold(0u32, |s, k| s.wrapping_add(values(k, count)[i]));
+            assert!((0..count).step_by(17).all(|i| all[i] == expected(i)));
+
+            // Rank r contributes only from element r on: element i is that of the first rank.
+            let mut all = vec![0; count];
+            if let Some(at) = all.get_mut(r) {
+                *at = 100 + r as u32;
+            }
+            if let Some(at) = all.last_mut() {
+                *at = 100 + r as u32;
+            }
+            allreduce(e, t, InPlace, recv(&mut all), &first_set()).unwrap();
+            for (i, got) in all.iter().enumerate() {
+                let expected = if i + 1 == count {
+                    100
+                } else if i < n {
+                    100 + i as u32
+                } else {
+                    0
+                };
+                assert_eq!(*got, expected, "element {i} of {count} on rank {r} of {n}");
+            }
+        }
+    }
+}
+
+#[test]
+fn blocking_and_immediate_ranks_together() {
+    for n in 1..=7 {
+        ranks(n, n as u64, SimConfig::calm(n), body);
+    }
+}
+
+#[test]
+fn on_a_rough_network() {
+    for (seed, n) in [(1, 2), (2, 3), (3, 4), (4, 6)] {
+        ranks(n, seed, SimConfig::rough(n), body);
+    }
+}
