@@ -6,6 +6,7 @@ use crate::errhandler::ErrorHandler;
 use crate::group::Group;
 use crate::topology::Topology;
 use mpi_btl::Ep;
+use mpi_coll::Settings;
 use mpi_p2p::{Engine, Error};
 use std::sync::{Arc, Mutex};
 
@@ -20,6 +21,8 @@ pub(crate) struct Core {
     pub(crate) me: Ep,
     /// Host of each process of the world, where there are several; nobody there on one host.
     pub(crate) node: Node,
+    /// Choices of algorithms that the user forces.
+    pub(crate) collective_settings: Arc<Settings>,
     /// Held while a context is added that several threads may want at once.
     pub(crate) making_context: Mutex<()>,
 }
@@ -49,9 +52,17 @@ impl Predefined {
     ///
     /// # Errors
     /// Those of the engine.
-    pub fn assemble(engine: Arc<Engine>, me: Ep, size: u32, node: Node) -> Result<Predefined, Error> {
+    pub fn assemble(
+        engine: Arc<Engine>,
+        me: Ep,
+        size: u32,
+        node: Node,
+        collective_settings: Settings,
+    ) -> Result<Predefined, Error> {
+        let collective_settings = Arc::new(collective_settings);
         let ids = Arc::new(ContextIds::new(&[WORLD_ID, SELF_ID]));
-        let core = Arc::new(Core { engine, ids, me, node, making_context: Mutex::new(()) });
+        let core =
+            Arc::new(Core { engine, ids, me, node, collective_settings, making_context: Mutex::new(()) });
         let comm = |id, group, name: &str| {
             Comm::new(
                 &core,

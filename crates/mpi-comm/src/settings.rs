@@ -61,6 +61,13 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Text,
     },
     Setting {
+        name: "MPI_COLL_<NAME>",
+        unit: "name of an algorithm",
+        default: "by size and ranks, from a table",
+        meaning: "algorithm of the collective NAME; mpi_coll::Settings::NAMES lists them",
+        kind: Kind::Text,
+    },
+    Setting {
         name: "MPI_HOST_IP",
         unit: "numeric address",
         default: "every usable address of the host",

@@ -6,6 +6,7 @@ use crate::directory::{Card, KEY, World};
 use crate::process::{Process, ThreadLevel};
 use crate::settings::{self, SettingError};
 use mpi_btl::{Addresses, Btl, Ep, OpenEnv, OpenError, Opened, SelectError};
+use mpi_coll::Settings;
 use mpi_p2p::{Engine, EngineConfig, Error, Limits, SpinPolicy};
 use mpi_pmi::{Bootstrap, Kind, PmiError};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use std::time::Duration;
 pub(crate) enum StartError {
     #[error(transparent)]
     Setting(#[from] SettingError),
+    #[error(transparent)]
+    Collective(#[from] mpi_coll::SettingError),
     #[error(transparent)]
     Select(#[from] SelectError),
     #[error(transparent)]
@@ -29,6 +32,7 @@ pub(crate) enum StartError {
 
 pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process, StartError> {
     settings::check_all(settings::lookup)?;
+    let algorithms = algorithms()?;
     let wanted = settings::lookup(settings::BTL);
     let selection = mpi_btl::select(backends, wanted.as_deref())?;
     let boot = mpi_pmi::bootstrap()?;
@@ -55,7 +59,7 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process
         engine.set_threads_multiple();
     }
     let node = Node { host: boot.host.clone(), all_here };
-    let predefined = Predefined::assemble(engine.clone(), me, boot.size, node)?;
+    let predefined = Predefined::assemble(engine.clone(), me, boot.size, node, algorithms)?;
     control::start(&boot.client, &engine);
     boot.client.started()?;
     Ok(Process {
@@ -69,6 +73,17 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process
         appnum: boot.appnum,
         universe_size: boot.universe_size,
     })
+}
+
+/// The collective algorithms that the user forces.
+fn algorithms() -> Result<Settings, StartError> {
+    let mut forced = Settings::default();
+    for name in Settings::NAMES {
+        if let Some(value) = settings::lookup(&format!("MPI_COLL_{name}")) {
+            forced.set(name, &value)?;
+        }
+    }
+    Ok(forced)
 }
 
 fn limits() -> Limits {

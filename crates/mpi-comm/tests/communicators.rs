@@ -3,10 +3,12 @@
 mod common;
 
 use common::{receive, ring, send, world_of};
+use mpi_coll::InPlaceOr;
 use mpi_comm::{
     Comm, Dest, ErrorHandler, Matched, NULL_SOURCE, OnCopy, Relation, Source, SplitKind, create_keyval,
     free_keyval,
 };
+use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf};
 use mpi_p2p::{ErrorClass, Tag};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -343,6 +345,26 @@ fn talk_across(inter: &Comm) {
 }
 
 #[test]
+fn collectives_are_apart_from_messages_and_from_each_other() {
+    world_of(4, |p| {
+        let comm = p.world.split(Some(0), -(p.world.rank() as i32)).unwrap().unwrap();
+        let word = Datatype::predefined(Primitive::I64);
+        let (mine, mut sum) = (i64::from(comm.rank()) + 1, 0i64);
+        // SAFETY: both numbers live until the blocking call is over, and nobody else looks at `sum`.
+        let (from, into) = unsafe {
+            (SendBuf::new((&raw const mine).cast(), 1, &word), RecvBuf::new((&raw mut sum).cast(), 1, &word))
+        };
+        let barrier = comm.ibarrier().unwrap();
+        comm.allreduce(InPlaceOr::Buf(from), into, &Op::Sum).unwrap();
+        assert_eq!(sum, 10);
+        ring(&comm);
+        comm.engine().wait(barrier).unwrap();
+        p.world.barrier().unwrap();
+        assert_eq!(comm.broadcast(into, 4).unwrap_err().class, ErrorClass::Root);
+    });
+}
+
+#[test]
 fn errors_carry_the_facts() {
     world_of(2, |p| {
         let comm = p.world.dup().unwrap();
@@ -392,11 +414,11 @@ fn the_null_process_answers_at_once() {
         assert_eq!(comm.probe(Source::Null, Tag::Any).unwrap().source, NULL_SOURCE);
         let (message, _) = comm.mprobe(Source::Null, Tag::Any).unwrap();
         assert!(matches!(message, Matched::Null));
-        let buffer = mpi_datatype::SendBuf::packed(&[1, 2]);
+        let buffer = SendBuf::packed(&[1, 2]);
         let request = comm.isend(Dest::Null, 0, buffer, mpi_p2p::SendMode::Synchronous).unwrap();
         comm.engine().wait(request).unwrap();
         let mut room = [0; 2];
-        let request = comm.irecv(Source::Null, Tag::Any, mpi_datatype::RecvBuf::packed(&mut room)).unwrap();
+        let request = comm.irecv(Source::Null, Tag::Any, RecvBuf::packed(&mut room)).unwrap();
         assert_eq!(comm.engine().wait(request).unwrap().source, NULL_SOURCE);
     });
 }

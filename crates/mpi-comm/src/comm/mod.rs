@@ -22,6 +22,7 @@ use crate::group::{Group, Relation};
 use crate::limits::MAX_OBJECT_NAME_BYTES;
 use crate::topology::Topology;
 use mpi_btl::Ep;
+use mpi_coll::Team;
 use mpi_p2p::{Context, ContextSpec, Engine, Error};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -48,7 +49,7 @@ struct Inner {
     /// intra-communicator.
     targets: u32,
     p2p: Arc<Context>,
-    collective: Arc<Context>,
+    team: Team,
     /// Made when first needed: many communicators never are a parent.
     management: OnceLock<Arc<Context>>,
     core: Arc<Core>,
@@ -119,7 +120,7 @@ impl Comm {
             engine: core.engine.clone(),
             targets: targets.size(),
             p2p: context(Plane::PointToPoint)?,
-            collective: context(Plane::Collective)?,
+            team: Team::new(context(Plane::Collective)?, core.collective_settings.clone()),
             management: OnceLock::new(),
             core: core.clone(),
             group: parts.group,
@@ -188,7 +189,7 @@ impl Comm {
         while !name.is_char_boundary(end) {
             end -= 1;
         }
-        for context in [Some(&self.0.p2p), Some(&self.0.collective), self.0.management.get()] {
+        for context in [Some(&self.0.p2p), Some(self.0.team.context()), self.0.management.get()] {
             context.into_iter().for_each(|context| context.set_name(&name[..end]));
         }
     }
@@ -256,7 +257,13 @@ impl Comm {
     /// The context of collectives.
     #[inline]
     pub fn collective_context(&self) -> &Arc<Context> {
-        &self.0.collective
+        self.0.team.context()
+    }
+
+    /// The ranks of collectives.
+    #[inline]
+    pub fn team(&self) -> &Team {
+        &self.0.team
     }
 
     /// The context of this crate's own messages, inside the local group.
@@ -276,7 +283,7 @@ impl Comm {
             })?;
             let _ = self.0.management.set(context);
         }
-        Ok(self.0.management.get().unwrap_or(&self.0.collective))
+        Ok(self.0.management.get().unwrap_or(self.0.team.context()))
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

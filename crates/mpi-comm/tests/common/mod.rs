@@ -79,7 +79,7 @@ fn predefined(net: &Net, rank: u32, size: u32) -> Predefined {
     });
     engine.set_threads_multiple();
     let node = Node { host: String::from("simulated"), all_here: true };
-    let predefined = Predefined::assemble(engine, Ep(rank), size, node).unwrap();
+    let predefined = Predefined::assemble(engine, Ep(rank), size, node, Default::default()).unwrap();
     predefined.world.set_error_handler(ErrorHandler::Return);
     predefined.self_comm.set_error_handler(ErrorHandler::Return);
     predefined
