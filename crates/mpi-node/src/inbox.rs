@@ -258,8 +258,8 @@ impl InboxReceiver {
 
     /// True, once, when enough lines were returned since senders were last told, or none are left to take.
     pub fn drained(&mut self) -> bool {
-        let due = self.told != self.at
-            && (!self.ready() || self.at - self.told >= self.memory.line_count / 4);
+        let due =
+            self.told != self.at && (!self.ready() || self.at - self.told >= self.memory.line_count / 4);
         if due {
             self.told = self.at;
         }

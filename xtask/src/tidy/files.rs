@@ -45,8 +45,8 @@ pub fn check_dependency_list(packages: &[Package], problems: &mut Vec<String>) -
     for name in listed.iter().filter(|name| !used.contains(**name)) {
         problems.push(format!("docs/dependencies.md lists {name}, which nothing uses"));
     }
-    if !listed.is_sorted() {
-        problems.push("docs/dependencies.md is not in alphabetical order".into());
+    if !listed.is_sorted_by(|a, b| a < b) {
+        problems.push("docs/dependencies.md is not in alphabetical order, each crate once".into());
     }
     Ok(())
 }

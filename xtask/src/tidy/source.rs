@@ -3,11 +3,12 @@
 use super::rules::UNSAFE_FILES;
 use crate::workspace::root;
 
-/// Files with `unsafe` in them are exactly those of the table.
+/// Library and program files with `unsafe` in them are exactly those of the table. Tests and examples make buffers of
+/// raw parts and are free to.
 pub fn check_unsafe_table(files: &[String], problems: &mut Vec<String>) -> anyhow::Result<()> {
-    for file in files.iter().filter(|file| file.ends_with(".rs")) {
+    for file in files.iter().filter(|file| file.ends_with(".rs") && file.contains("/src/")) {
         let code = without_comments_and_strings(&std::fs::read_to_string(root().join(file))?);
-        let listed = UNSAFE_FILES.contains(&file.as_str());
+        let listed = UNSAFE_FILES.iter().any(|(listed, _)| listed == file);
         match (contains_word(&code, "unsafe"), listed) {
             (true, false) => {
                 problems.push(format!("{file}: unsafe, but not in the table of xtask/src/tidy/rules.rs"))
@@ -16,7 +17,7 @@ pub fn check_unsafe_table(files: &[String], problems: &mut Vec<String>) -> anyho
             _ => {}
         }
     }
-    for listed in UNSAFE_FILES.iter().filter(|listed| !files.iter().any(|file| file == *listed)) {
+    for (listed, _) in UNSAFE_FILES.iter().filter(|(listed, _)| !files.iter().any(|file| file == listed)) {
         problems.push(format!("{listed}: in the table of unsafe files, but does not exist"));
     }
     Ok(())
