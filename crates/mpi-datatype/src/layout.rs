@@ -78,6 +78,28 @@ pub(crate) trait Visit {
     fn blocks(&mut self, offset: isize, stride: isize, count: usize, len: usize, kind: Kind);
     /// Bytes `skip .. skip + len` of the block at `offset`.
     fn part(&mut self, offset: isize, skip: usize, len: usize, kind: Kind);
+    /// `count` times all blocks of a list that has only blocks, `stride` bytes apart: an array of structs.
+    fn structs(&mut self, offset: isize, stride: isize, count: usize, list: &[Placed]) {
+        each_block(self, offset, stride, count, list);
+    }
+}
+
+/// [`Visit::structs`], block by block.
+pub(crate) fn each_block(
+    visit: &mut (impl Visit + ?Sized),
+    offset: isize,
+    stride: isize,
+    count: usize,
+    list: &[Placed],
+) {
+    for i in 0..count as isize {
+        for placed in list {
+            if let Node::Block(kind) = placed.piece.node {
+                let at = offset.wrapping_add(stride.wrapping_mul(i)).wrapping_add(placed.offset);
+                visit.blocks(at, 0, 1, placed.piece.size, kind);
+            }
+        }
+    }
 }
 
 impl Piece {
@@ -146,12 +168,13 @@ pub(crate) fn walk_repeat(
         body.walk(place(i), skip, body.size, visit);
         i += 1;
     }
-    if let Node::Block(kind) = body.node {
-        if i < end {
-            visit.blocks(place(i), stride, end - i, body.size, kind);
+    match &body.node {
+        _ if i == end => {}
+        Node::Block(kind) => visit.blocks(place(i), stride, end - i, body.size, *kind),
+        Node::List(list) if list.iter().all(|p| matches!(p.piece.node, Node::Block(_))) => {
+            visit.structs(place(i), stride, end - i, list);
         }
-    } else {
-        (i..end).for_each(|k| body.walk(place(k), 0, body.size, visit));
+        _ => (i..end).for_each(|k| body.walk(place(k), 0, body.size, visit)),
     }
     body.walk(place(end), 0, rest, visit);
 }

@@ -3,7 +3,7 @@
 //! Packed form is the type map's order, little-endian. Every function may stop and resume at any byte.
 
 use crate::buffer::PACKED;
-use crate::layout::{Check, Kind, SWAPS, Visit, walk_repeat};
+use crate::layout::{Check, Kind, Placed, SWAPS, Visit, each_block, walk_repeat};
 use crate::limits::COPY_PIECE_BYTES;
 use crate::{Datatype, DatatypeError, RecvBuf, SendBuf, Signature};
 
@@ -194,6 +194,22 @@ impl Visit for Gather<'_> {
         unsafe { copy_blocks(src, stride, dst, len as isize, count, len) }
     }
 
+    fn structs(&mut self, offset: isize, stride: isize, count: usize, list: &[Placed]) {
+        if self.swaps {
+            return each_block(self, offset, stride, count, list);
+        }
+        let mut src = self.base.wrapping_offset(offset);
+        let mut dst = self.next(count * list.iter().map(|p| p.piece.size).sum::<usize>());
+        for _ in 0..count {
+            for placed in list {
+                // SAFETY: as in `blocks`.
+                unsafe { copy_one(src.wrapping_offset(placed.offset), dst, placed.piece.size) };
+                dst = dst.wrapping_add(placed.piece.size);
+            }
+            src = src.wrapping_offset(stride);
+        }
+    }
+
     fn part(&mut self, offset: isize, skip: usize, len: usize, kind: Kind) {
         let unit = usize::from(kind.unit);
         let src = self.base.wrapping_offset(offset);
@@ -220,6 +236,22 @@ impl Visit for Scatter<'_> {
         // SAFETY: the walk visits only bytes of the type map, which the buffer's promise covers; `next`
         // checked that there are `count * len` bytes.
         unsafe { copy_blocks(src, len as isize, dst, stride, count, len) }
+    }
+
+    fn structs(&mut self, offset: isize, stride: isize, count: usize, list: &[Placed]) {
+        if self.swaps {
+            return each_block(self, offset, stride, count, list);
+        }
+        let mut dst = self.base.wrapping_offset(offset);
+        let mut src = self.next(count * list.iter().map(|p| p.piece.size).sum::<usize>());
+        for _ in 0..count {
+            for placed in list {
+                // SAFETY: as in `blocks`.
+                unsafe { copy_one(src, dst.wrapping_offset(placed.offset), placed.piece.size) };
+                src = src.wrapping_add(placed.piece.size);
+            }
+            dst = dst.wrapping_offset(stride);
+        }
     }
 
     fn part(&mut self, offset: isize, skip: usize, len: usize, kind: Kind) {
@@ -266,6 +298,25 @@ unsafe fn copy_blocks(src: *const u8, from: isize, dst: *mut u8, to: isize, coun
                     std::ptr::copy_nonoverlapping(s, d, len);
                 }
             }
+        }
+    }
+}
+
+/// Copies one block; the usual sizes as single loads and stores.
+///
+/// # Safety
+/// Both are valid for `len` bytes and do not overlap.
+#[inline(always)]
+unsafe fn copy_one(src: *const u8, dst: *mut u8, len: usize) {
+    // SAFETY: the caller's promise; arrays of bytes have no alignment.
+    unsafe {
+        match len {
+            4 => dst.cast::<[u8; 4]>().write(src.cast::<[u8; 4]>().read()),
+            8 => dst.cast::<[u8; 8]>().write(src.cast::<[u8; 8]>().read()),
+            12 => dst.cast::<[u8; 12]>().write(src.cast::<[u8; 12]>().read()),
+            16 => dst.cast::<[u8; 16]>().write(src.cast::<[u8; 16]>().read()),
+            24 => dst.cast::<[u8; 24]>().write(src.cast::<[u8; 24]>().read()),
+            _ => std::ptr::copy_nonoverlapping(src, dst, len),
         }
     }
 }
