@@ -1,0 +1,152 @@
+//! A rank that does what its arguments say: the program that the launcher's tests start.
+//!
+//! Each word is one step; `@R` makes the following steps those of rank R only, `@all` of all again.
+//! `rank init @1 exit:3 @all sleep:60` has rank 1 exit with 3 while the others sleep.
+
+use mpi_pmi::{Bootstrap, Event};
+use std::io::{Read, Write};
+use std::process::exit;
+use std::time::Duration;
+
+fn main() {
+    let mut world: Option<Bootstrap> = None;
+    let own = std::env::var("MPI_PMI_RANK").unwrap_or_default();
+    let mut mine = true;
+    for step in std::env::args().skip(1) {
+        if let Some(rank) = step.strip_prefix('@') {
+            mine = rank == "all" || rank == own;
+        } else if mine {
+            let (verb, value) = step.split_once(':').unwrap_or((&step, ""));
+            perform(verb, value, &mut world);
+        }
+    }
+}
+
+fn perform(verb: &str, value: &str, world: &mut Option<Bootstrap>) {
+    let text = || value.replace("\\n", "\n").replace("\\0", "\0");
+    match verb {
+        "print" => write(&mut std::io::stdout(), text().as_bytes()),
+        "eprint" => write(&mut std::io::stderr(), text().as_bytes()),
+        "lines" => lines(value),
+        "cat" => cat(),
+        "sleep" => std::thread::sleep(Duration::from_secs_f64(number(value))),
+        "busy" => loop {
+            std::hint::spin_loop();
+        },
+        "exit" => exit(number(value)),
+        "panic" => panic!("{value}"),
+        "kill" => signal_self(value),
+        "child" => child(value),
+        "env" => println!("{}", std::env::var(value).unwrap_or_else(|_| String::from("unset"))),
+        "init" => *world = Some(init()),
+        _ => with_world(verb, value, world.as_ref().expect("init comes first")),
+    }
+}
+
+/// Steps that need the launcher.
+fn with_world(verb: &str, value: &str, world: &Bootstrap) {
+    let client = &world.client;
+    match verb {
+        "finalize" => client.finalizing().and_then(|()| client.finalized()).expect("finalize"),
+        "abort" => {
+            client.abort(number(value), "so the test says");
+            exit(mpi_pmi::exit_status(number(value)));
+        }
+        "who" => println!("{} of {} in {}", world.rank, world.size, world.job),
+        "put" => client.put("key", value.as_bytes()).expect("put"),
+        "get" => {
+            let got = client.get(number(value), "key").expect("get");
+            println!("{}", got.map_or(String::from("nothing"), |v| String::from_utf8_lossy(&v).into_owned()));
+        }
+        "fence" => client.fence().expect("fence"),
+        "events" => watch(world, value.to_owned()),
+        "report" => client.report(value).expect("report"),
+        "again" => client.started().expect("started"),
+        _ => panic!("no step is called {verb}"),
+    }
+}
+
+fn init() -> Bootstrap {
+    match mpi_pmi::bootstrap() {
+        Ok(world) => {
+            // What comes first must be there when others look.
+            world.client.put("key", format!("rank {}", world.rank).as_bytes()).expect("put");
+            world.client.started().expect("started");
+            world
+        }
+        Err(e) => {
+            eprintln!("start-up failed: {e}");
+            exit(3);
+        }
+    }
+}
+
+/// A control thread, as the library has one: ends the process when the job ends, and answers.
+fn watch(world: &Bootstrap, report: String) {
+    let client = world.client.clone();
+    let events = client.events().expect("events are taken once");
+    std::thread::spawn(move || {
+        for event in events {
+            match event {
+                Event::Abort { code, .. } => exit(code),
+                Event::LauncherGone => exit(1),
+                Event::ReportWanted => client.report(&report).expect("report"),
+                Event::PeerDied { .. } => {}
+            }
+        }
+    });
+}
+
+/// `lines:N` or `lines:N,LENGTH`: numbered lines, written in pieces that end anywhere.
+fn lines(value: &str) {
+    let (count, length) = value.split_once(',').unwrap_or((value, "0"));
+    let (count, length): (usize, usize) = (number(count), number(length));
+    let rank = std::env::var("MPI_PMI_RANK").unwrap_or_default();
+    let all: String = (0..count).map(|i| format!("rank {rank} line {i} {}\n", "x".repeat(length))).collect();
+    for piece in all.as_bytes().chunks(1000) {
+        write(&mut std::io::stdout(), piece);
+    }
+}
+
+fn cat() {
+    let mut bytes = vec![0; 1 << 16];
+    loop {
+        match std::io::stdin().read(&mut bytes) {
+            Ok(0) => return,
+            Ok(n) => write(&mut std::io::stdout(), &bytes[..n]),
+            Err(e) => panic!("standard input: {e}"),
+        }
+    }
+}
+
+fn signal_self(signal: &str) {
+    let pid = std::process::id().to_string();
+    let status = std::process::Command::new("kill").args(["-s", signal, &pid]).status();
+    assert!(status.expect("kill").success());
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+/// `child:own` and `child:session`: a child that would live on, in this group or in a session of
+/// its own; its process id goes to standard output.
+fn child(value: &str) {
+    let mut words: Vec<&str> = vec!["sleep", "1000"];
+    if value == "session" {
+        words.insert(0, "setsid");
+    }
+    let child = std::process::Command::new(words[0])
+        .args(&words[1..])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("child");
+    println!("child {}", child.id());
+}
+
+fn write(to: &mut impl Write, bytes: &[u8]) {
+    to.write_all(bytes).and_then(|()| to.flush()).expect("output");
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> T {
+    text.parse().unwrap_or_else(|_| panic!("{text:?} is no number"))
+}

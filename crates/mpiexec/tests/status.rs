@@ -1,0 +1,160 @@
+//! Every line of the table of exit statuses, with real processes.
+
+mod common;
+
+use common::Run;
+use std::time::Duration;
+
+/// Every rank is gone within 2 s of a failure; generous here, since the machine may be busy, and
+/// far below the 100 s that the ranks would sleep.
+const CONTAINED: Duration = Duration::from_secs(20);
+
+fn check(options: &str, steps: &str, status: i32, expected: &str) {
+    let done = Run::new(options).rank(steps).done();
+    assert_eq!(done.status, status, "{done:?}");
+    assert!(done.err.contains(expected), "{expected:?} is not in {done:?}");
+    assert!(done.took < CONTAINED, "{done:?}");
+    if expected.is_empty() {
+        assert_eq!(done.err, "", "a good end says nothing");
+    }
+}
+
+#[test]
+fn all_exit_0() {
+    check("-q -n 3", "init events finalize", 0, "");
+    check("-q -n 3", "print:hello", 0, "");
+}
+
+#[test]
+fn a_rank_exits_with_a_status() {
+    check("-n 2", "init events @1 exit:7 @all sleep:100", 7, "mpiexec: rank 1 (pid ");
+    check("-n 2", "@0 exit:9 @all sleep:100", 9, ") exited with status 9 after ");
+}
+
+#[test]
+fn ranks_that_ignore_the_terminate_signal_are_killed() {
+    let done =
+        Run::new("-n 2").sh("if [ $MPI_PMI_RANK = 1 ]; then exit 5; fi; trap '' TERM; sleep 100").done();
+    assert_eq!(done.status, 5, "{done:?}");
+    assert!(done.took < CONTAINED, "{done:?}");
+}
+
+#[test]
+fn a_rank_dies_of_a_signal() {
+    check("-n 2", "init events @1 kill:KILL @all sleep:100", 137, "was killed by signal 9 (SIGKILL)");
+    check("-n 2", "@0 kill:ABRT @all sleep:100", 134, "rank 0");
+}
+
+#[test]
+fn abort_has_its_code() {
+    check("-n 3", "init events @2 abort:6 @all sleep:100", 6, "rank 2");
+    check("-n 2", "init events @1 abort:0 @all sleep:100", 1, "called abort(0): so the test says");
+    check("-n 2", "init events @1 abort:256 @all sleep:100", 1, "called abort(256)");
+    check("-n 2", "init events @1 abort:-1 @all sleep:100", 255, "called abort(-1)");
+}
+
+#[test]
+fn a_panic_is_101_after_its_own_message() {
+    let done = Run::new("-n 2").rank("init events @1 panic:ouch @all sleep:100").done();
+    assert_eq!(done.status, 101, "{done:?}");
+    let (own, ours) = (done.err.find("ouch"), done.err.find("exited with status 101"));
+    assert!(own.is_some() && own < ours, "{done:?}");
+}
+
+#[test]
+fn leaving_without_finalizing_while_others_go_on() {
+    check(
+        "-n 3",
+        "init events @1 exit:0 @all sleep:100",
+        1,
+        "without finalizing MPI, while the others go on",
+    );
+    check("-q -n 2", "@1 exit:0 @all init events sleep:0.2 finalize", 0, "");
+}
+
+#[test]
+fn the_lowest_of_those_that_fail_together() {
+    for _ in 0..5 {
+        // Both wait at the fence, so that they fail at the same time.
+        check("-n 4", "init fence @1 exit:21 @2 exit:22 @all sleep:100", 21, "rank 1 ");
+    }
+}
+
+#[test]
+fn nothing_is_started_after_a_usage_error() {
+    for (options, expected) in [
+        ("-n 0 true", "-n \"0\""),
+        ("-n 2 --bogus true", "--bogus"),
+        ("-n 2", "no program"),
+        ("-n 5000 true", "4096"),
+        ("-n 2 --stdin 2 true", "ranks 0 to 1"),
+        ("-n 1 --hostfile h true", "one machine"),
+        ("--no-oversubscribe -n 4000 true", "which needs 4000"),
+        ("-configfile /nonexistent", "/nonexistent"),
+    ] {
+        let done = Run::new(options).done();
+        assert_eq!(done.status, 2, "{done:?}");
+        assert!(done.err.contains(expected) && done.err.starts_with("mpiexec: "), "{done:?}");
+    }
+}
+
+#[test]
+fn programs_that_cannot_run() {
+    let directory = std::env::temp_dir().join(format!("mpiexec-status-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("odd-script");
+    std::fs::write(&file, "#!/nonexistent/interpreter\n").unwrap();
+    let path = file.to_str().unwrap();
+    let not_executable = Run::new("-n 2").args(&[path]).done();
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+    let no_interpreter = Run::new("-n 2").args(&[path]).done();
+    let here = Run::new("-n 2").args(&["odd-script"]).dir(&directory).done();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(not_executable.status, 126, "{not_executable:?}");
+    assert!(not_executable.err.contains(path), "{not_executable:?}");
+    assert_eq!(no_interpreter.status, 126, "{no_interpreter:?}");
+    assert!(no_interpreter.err.contains("interpreter"), "{no_interpreter:?}");
+    assert_eq!(here.status, 127, "{here:?}");
+    assert!(here.err.contains("write ./odd-script"), "{here:?}");
+    let missing = Run::new("-n 2 no-such-program-anywhere").done();
+    assert_eq!(missing.status, 127, "{missing:?}");
+    let wdir = Run::new("-n 2 -wdir /nonexistent/dir true").done();
+    assert_eq!(wdir.status, 3, "{wdir:?}");
+    assert!(wdir.err.contains("/nonexistent/dir") && wdir.err.contains(" on "), "{wdir:?}");
+}
+
+#[test]
+fn the_timeout_shows_what_the_ranks_wait_for() {
+    let done = Run::new("-n 3 --timeout 0.5").rank("@1 init events:tea @0 init @all sleep:100").done();
+    assert_eq!(done.status, 124, "{done:?}");
+    assert!(done.took < CONTAINED, "{done:?}");
+    for expected in ["rank 1: tea", "rank 0: pid ", "it does not answer", "rank 2: has not initialised MPI"] {
+        assert!(done.err.contains(expected), "{expected:?} is not in {done:?}");
+    }
+}
+
+#[test]
+fn the_environment_sets_options_too() {
+    let done = Run::new("-n 1").env("MPIEXEC_TIMEOUT", "0.3").args(&["sleep", "100"]).done();
+    assert_eq!(done.status, 124, "{done:?}");
+    let done = Run::new("-n 1").env("MPIEXEC_TIMEOUT", "soon").args(&["true"]).done();
+    assert_eq!(done.status, 2, "{done:?}");
+    assert!(done.err.contains("MPIEXEC_TIMEOUT=\"soon\""), "{done:?}");
+}
+
+#[test]
+fn all_exit_statuses_are_printed() {
+    let done = Run::new("-n 3 --print-all-exitcodes").sh("exit $MPI_PMI_RANK").done();
+    assert_eq!(done.status, 1, "{done:?}");
+    assert!(done.err.contains("exit statuses: rank 0: 0, rank 1: 1, rank 2: "), "{done:?}");
+}
+
+#[test]
+fn the_help_has_the_table() {
+    let done = Run::new("--help").done();
+    assert_eq!((done.status, done.err.as_str()), (0, ""));
+    for expected in ["128+S", "126 / 127", "130 / 143", "--tag-output", "-np"] {
+        assert!(done.out.contains(expected), "{expected}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Input and output: every byte, whole lines, no line torn, nothing read too early.
+
+mod common;
+
+use common::Run;
+use std::time::{Duration, Instant};
+
+/// Lines of each rank, in order, whatever stands between them.
+fn check_lines(out: &str, ranks: usize, count: usize, tag: bool) {
+    let mut next = vec![0; ranks];
+    for line in out.lines() {
+        let (tagged, line) = match line.strip_prefix('[').and_then(|l| l.split_once("] ")) {
+            Some((rank, line)) => (Some(rank), line),
+            None => (None, line),
+        };
+        let words: Vec<&str> = line.split(' ').collect();
+        let ["rank", rank, "line", number, _] = words[..] else { panic!("a torn line: {line:?}") };
+        assert_eq!(tagged, tag.then_some(rank), "{line:?}");
+        let rank: usize = rank.parse().expect("a rank");
+        assert_eq!(number.parse::<usize>().expect("a number"), next[rank], "{line:?}");
+        next[rank] += 1;
+    }
+    assert_eq!(next, vec![count; ranks]);
+}
+
+#[test]
+fn lines_of_many_ranks_are_whole_and_in_order() {
+    for options in ["-q -n 6", "-q -n 6 -l"] {
+        let done = Run::new(options).rank("lines:20000,13").done();
+        assert_eq!(done.status, 0, "{}", done.err);
+        check_lines(&done.out, 6, 20_000, options.ends_with("-l"));
+    }
+}
+
+#[test]
+fn what_was_written_before_death_stands_before_the_report() {
+    let path = std::env::temp_dir().join(format!("mpiexec-streams-{}", std::process::id()));
+    for last in ["kill:KILL", "exit:3", "panic:x"] {
+        let file = std::fs::File::create(&path).unwrap();
+        let steps = format!("@1 lines:5000,20 eprint:last\\n {last} @all sleep:100");
+        let done = Run::new("-n 2").rank(&steps).both_to(file).done();
+        assert_ne!(done.status, 0);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let report = text.find("mpiexec: rank 1").expect("a report");
+        assert!(text.find("last").is_some_and(|at| at < report), "{last}");
+        assert!(text.find("rank 1 line 4999").is_some_and(|at| at < report), "{last}");
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn one_rank_is_exact_to_the_byte() {
+    let done = Run::new("-n 1").rank("print:no\\0end").done();
+    assert_eq!((done.out.as_str(), done.err.as_str()), ("no\0end", ""));
+}
+
+#[test]
+fn a_prompt_of_a_lone_writer_is_shown() {
+    let begun = Instant::now();
+    let live = Run::new("-q -n 2").rank("@0 print:name? sleep:100").start();
+    live.wait_out("name?");
+    // The promise is 100 ms; what is asserted is that the end of the line was not waited for.
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    live.signal("TERM");
+    assert_eq!(live.done().status, 143);
+}
+
+#[test]
+fn a_line_of_another_waits_for_the_end_of_a_prompt() {
+    let steps = "@0 print:one sleep:0.4 print:two\\n @1 sleep:0.2 print:three\\n";
+    let done = Run::new("-q -n 2").rank(steps).done();
+    assert!(done.out == "onetwo\nthree\n" || done.out == "three\nonetwo\n", "{done:?}");
+}
+
+#[test]
+fn errors_and_output_go_where_they_belong() {
+    let done = Run::new("-q -n 2 -l").rank("print:out\\n eprint:err\\n").done();
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(String::from).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&done.out), ["[0] out", "[1] out"]);
+    assert_eq!(sorted(&done.err), ["[0] err", "[1] err"]);
+}
+
+#[test]
+fn times_stand_in_front() {
+    let done = Run::new("-n 1 --timestamp-output -l").rank("print:x\\n").done();
+    let (time, rest) = done.out.split_once(' ').expect("a time");
+    assert!(time.ends_with('Z') && time.len() == "2026-01-01T00:00:00.000Z".len(), "{time}");
+    assert_eq!(rest, "[0] x\n");
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1_u32;
+    (0..length)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8 & 0x7F
+        })
+        .collect()
+}
+
+#[test]
+fn input_goes_to_rank_0_exact_to_the_byte() {
+    let input = noise(5 << 20);
+    let expected = String::from_utf8(input.clone()).unwrap();
+    let done = Run::new("-q -n 3").input(input).rank("cat").done();
+    assert_eq!(done.status, 0, "{}", done.err);
+    assert!(done.out == expected, "{} bytes of {}", done.out.len(), expected.len());
+}
+
+#[test]
+fn input_goes_to_the_rank_that_is_named_or_to_none() {
+    let to =
+        |who: &str| Run::new(&format!("-q -n 3 -l --stdin {who}")).input(b"x\n".to_vec()).rank("cat").done();
+    assert_eq!(to("2").out, "[2] x\n");
+    assert_eq!(to("none").out, "");
+    let all = to("all").out;
+    let mut lines: Vec<&str> = all.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["[0] x", "[1] x", "[2] x"]);
+}
+
+#[test]
+fn input_to_all_waits_for_the_slowest_and_survives_one_that_leaves() {
+    let mut input = vec![b'x'; 3 << 20];
+    input.extend_from_slice(b"\n");
+    let done =
+        Run::new("-q -n 3 --stdin all").input(input.clone()).rank("@0 exit:0 @2 sleep:0.3 @all cat").done();
+    assert_eq!(done.status, 0, "{}", done.err);
+    assert_eq!(done.out.len(), 2 * input.len());
+}
+
+#[test]
+fn a_job_that_reads_nothing_takes_nothing() {
+    let path = std::env::temp_dir().join(format!("mpiexec-input-{}", std::process::id()));
+    std::fs::write(&path, "first\nsecond\n").unwrap();
+    let script = format!("{} -q -n 2 true; cat", common::mpiexec().display());
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .stdin(std::fs::File::open(&path).unwrap())
+        .output()
+        .unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "first\nsecond\n");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_job() {
+    let script = format!("{} -n 2 yes | head -n 3", common::mpiexec().display());
+    let begun = Instant::now();
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "y\ny\ny\n");
+    assert!(begun.elapsed() < common::BOUND);
+}
+
+#[test]
+fn a_slow_reader_slows_the_job_and_loses_nothing() {
+    let script = format!("{} -q -n 2 sh -c 'seq 1 500000' | (sleep 1; wc -l)", common::mpiexec().display());
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "1000000");
+}
