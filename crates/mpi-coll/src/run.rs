@@ -77,17 +77,21 @@ impl Run {
             match self.settle(self.settled, inside) {
                 Ok(false) => return false,
                 Ok(true) => {}
-                Err(e) => self.fail(e),
+                Err(e) => self.fail(e, inside),
             }
             self.settled += 1;
         }
         true
     }
 
-    fn fail(&mut self, mut e: Error) {
+    /// The first error counts. What is still under way is called back: nobody may come for it any more.
+    fn fail(&mut self, mut e: Error, inside: &mut Inside<'_>) {
         e.op = self.name;
         e.tag = None;
-        self.failed.get_or_insert(e);
+        if self.failed.is_none() {
+            self.failed = Some(e);
+            self.requests.iter().flatten().for_each(|id| inside.cancel(*id));
+        }
     }
 }
 
@@ -97,7 +101,7 @@ impl Activity for Run {
             match self.steps(inside) {
                 Ok(true) => {}
                 Ok(false) => return Ok(mpi_p2p::Step::Pending),
-                Err(e) => self.fail(e),
+                Err(e) => self.fail(e, inside),
             }
         }
         if !self.drain(inside) {

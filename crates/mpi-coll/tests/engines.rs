@@ -288,3 +288,32 @@ fn counts_that_differ_are_an_error_on_the_rank_that_sees_it() {
         "broadcast on \"world\" from rank 0: 12 bytes, expected 20: counts or types differ"
     );
 }
+
+#[test]
+fn a_failed_collective_ends_though_others_never_come() {
+    // Rank 0 waits for two ranks; what comes from one does not fit, the other sends nothing.
+    for binomial in [false, true] {
+        let mut settings = Settings::default();
+        settings.set("GATHER", if binomial { "binomial" } else { "linear" }).unwrap();
+        let w = World::new(3, 1, SimConfig::calm(3), &settings);
+        let mut all = vec![0; 6];
+        let own = values(1, 5);
+        let root =
+            igather(&w.engines[0], &w.teams[0], Buf(send(&own[..2])), Some(recv(&mut all)), 0).unwrap();
+        let leaf = igather(&w.engines[1], &w.teams[1], Buf(send(&own[..1])), None, 0).unwrap();
+        let engines = [&w.engines[0], &w.engines[1]];
+        let mut results = [None, None];
+        for _ in 0..1000 {
+            for (k, id) in [root, leaf].into_iter().enumerate() {
+                engines[k].progress();
+                if results[k].is_none() {
+                    results[k] = engines[k].test(id).transpose();
+                }
+            }
+            w.net.advance();
+        }
+        let error = results[0].take().expect("the root ends").unwrap_err().to_string();
+        assert!(error.contains("gather on \"world\" from rank 1: 4 bytes, expected 8"), "{error}");
+        assert!(results[1].take().expect("the leaf ends").is_ok());
+    }
+}

@@ -414,3 +414,56 @@ impl Visit for Validate<'_> {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Primitive;
+    use crate::layout::of_primitive;
+
+    /// What a host of the other byte order does, tried on this one.
+    #[test]
+    fn swapping_reverses_each_primitive_wherever_it_is_cut() {
+        let bytes: Vec<u8> = (0..60).collect();
+        for p in Primitive::ALL {
+            let one = of_primitive(p, true);
+            let many = one.repeat(3, p.extent() as isize, true);
+            let (size, mut expected) = (many.piece.size, Vec::new());
+            for i in 0..3 {
+                let at = i * p.extent();
+                let units = match p.pair() {
+                    Some((a, b, second)) => vec![(at, a.size()), (at + second, b.size())],
+                    None => (0..p.size() / p.unit()).map(|k| (at + k * p.unit(), p.unit())).collect(),
+                };
+                units.iter().for_each(|(at, len)| expected.extend(bytes[*at..at + len].iter().rev()));
+            }
+            for cut in 0..=size {
+                let mut packed = vec![0; size];
+                let (left, right) = packed.split_at_mut(cut);
+                for (out, from, to) in [(left, 0, cut), (right, cut, size)] {
+                    let mut gather = Gather { base: bytes.as_ptr(), out, swaps: true };
+                    many.piece.walk(many.offset, from, to, &mut gather);
+                }
+                assert_eq!(packed, expected, "{} cut at {cut}", p.name());
+                let mut back = vec![0u8; 60];
+                for (from, to) in [(0, cut), (cut, size)] {
+                    let mut scatter =
+                        Scatter { base: back.as_mut_ptr(), bytes: &packed[from..to], swaps: true };
+                    many.piece.walk(many.offset, from, to, &mut scatter);
+                }
+                let mut plain = vec![0; size];
+                let out = &mut plain[..];
+                many.piece.walk(many.offset, 0, size, &mut Gather { base: back.as_ptr(), out, swaps: false });
+                let mut original = vec![0; size];
+                let out = &mut original[..];
+                many.piece.walk(
+                    many.offset,
+                    0,
+                    size,
+                    &mut Gather { base: bytes.as_ptr(), out, swaps: false },
+                );
+                assert_eq!(plain, original, "{} cut at {cut}", p.name());
+            }
+        }
+    }
+}

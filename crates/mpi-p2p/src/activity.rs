@@ -65,6 +65,13 @@ impl Inside<'_> {
         self.state.take(id)
     }
 
+    /// Cancels where that is still possible; `take` gives the result as ever.
+    pub fn cancel(&mut self, id: RequestId) {
+        if let (true, Ok(i)) = (id != RequestId::DONE, self.state.requests.find(id)) {
+            self.state.cancel(i);
+        }
+    }
+
     /// True when the request is complete (or gone); leaves it as it is.
     pub fn is_done(&self, id: RequestId) -> bool {
         self.state.is_done(id)
