@@ -25,6 +25,8 @@ pub const LISTENER_EVERY_POLLS: u32 = 64;
 /// Readiness events taken at once.
 pub const EVENTS: usize = 64;
 
+/// Bodies from this size on are never held back.
+pub const HOLD_LIMIT_BYTES: usize = 8 << 10;
 /// Held messages of one peer are pushed out from this size on.
 pub const COALESCE_BYTES: usize = 32 << 10;
 /// Size of a buffer for messages that wait.

@@ -1,7 +1,7 @@
 //! The sending half.
 
 use crate::core::Core;
-use crate::limits::{COALESCE_BYTES, SEND_PIECE_BYTES};
+use crate::limits::{COALESCE_BYTES, HOLD_LIMIT_BYTES, SEND_PIECE_BYTES};
 use crate::peer::{State, goodbye};
 use crate::sys::{self, Piece};
 use crate::{NAME, address};
@@ -122,10 +122,21 @@ impl Core {
         if peer.closed {
             return Err(SendError::Down("this side said goodbye".to_owned()));
         }
-        let lent = matches!(msg.body, Body::Lent(..));
-        if peer.out.is_empty() && (!msg.more || lent) {
+        // Holding back is for small messages: what fills a packet goes at once, uncopied.
+        let hold = msg.more && msg.body.len() < HOLD_LIMIT_BYTES && !matches!(msg.body, Body::Lent(..));
+        if peer.held && msg.body.len() >= HOLD_LIMIT_BYTES {
+            self.drain(ep);
+        }
+        self.send_now(ep, msg, &head, hold)
+    }
+
+    fn send_now(&mut self, ep: Ep, msg: &Am<'_>, head: &[u8], hold: bool) -> Result<Sent, SendError> {
+        let Some(peer) = self.peers.get_mut(ep.0 as usize).and_then(Option::as_deref_mut) else {
+            return Err(SendError::Down("no peer is known under this number".to_owned()));
+        };
+        if peer.out.is_empty() && !hold {
             if let (State::Up, Some(socket)) = (&peer.state, &peer.socket) {
-                let sent = match sys::send(socket.as_fd(), &pieces(&head, &msg.body)) {
+                let sent = match sys::send(socket.as_fd(), &pieces(head, &msg.body)) {
                     Ok(n) if n == head.len() + msg.body.len() => return Ok(Sent::Done),
                     Ok(n) => n,
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,
@@ -135,16 +146,16 @@ impl Core {
                         return Err(SendError::Down(why));
                     }
                 };
-                let pending = peer.out.push_message(&head, msg.body, sent, true, &mut self.spare);
+                let pending = peer.out.push_message(head, msg.body, sent, true, &mut self.spare);
                 self.drain(ep);
                 return Ok(if pending { Sent::Pending } else { Sent::Done });
             }
         }
-        self.enqueue(ep, msg, &head)
+        self.enqueue(ep, msg, head, hold)
     }
 
     /// The message waits: for a connection, behind others, or because more is to come.
-    fn enqueue(&mut self, ep: Ep, msg: &Am<'_>, head: &[u8]) -> Result<Sent, SendError> {
+    fn enqueue(&mut self, ep: Ep, msg: &Am<'_>, head: &[u8], hold: bool) -> Result<Sent, SendError> {
         let Some(peer) = self.peers.get_mut(ep.0 as usize).and_then(Option::as_deref_mut) else {
             return Err(SendError::Down("no peer is known under this number".to_owned()));
         };
@@ -162,7 +173,7 @@ impl Core {
             return Err(SendError::Full);
         }
         let pending = peer.out.push_message(head, msg.body, 0, true, &mut self.spare);
-        let hold = msg.more && !pending && peer.out.own_bytes() < COALESCE_BYTES;
+        let hold = hold && peer.out.own_bytes() < COALESCE_BYTES;
         match peer.state {
             State::Idle => self.dial(ep),
             State::Up if hold => {

@@ -1,0 +1,115 @@
+//! Addresses: several candidates, none that answers, port ranges, settings.
+
+mod common;
+
+use common::{addresses, env, open, open_with, until};
+use mpi_btl::{Am, Body, Btl, ConnectError, Down, Ep, OpId, OpenEnv, OpenError, SendError, Sent, Span};
+use mpi_btl_sim::conformance::Recorder;
+use mpi_btl_tcp::{TcpBtl, address};
+use mpi_wire::Header;
+use std::net::{SocketAddr, TcpListener};
+
+fn am<'a>(tag: i32, body: Body<'a>) -> Am<'a> {
+    let header = Header { tag, length: body.len() as u64, ..Header::default() };
+    Am { header, body, more: false }
+}
+
+/// A port that nobody listens on.
+fn closed_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port")
+}
+
+#[test]
+fn the_candidate_that_answers_is_found_among_others() {
+    let (mut a, mut b) = (open(0), open(1));
+    let (mut log_a, mut log_b) = (Recorder::new(0), Recorder::new(1));
+    // Somebody who accepts and never answers, a closed port, another rank's listener, the right one.
+    let mute = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let other = open(2);
+    let list =
+        [mute.local_addr().expect("an address"), closed_port(), addresses(&other)[0], addresses(&b)[0]];
+    let mut info = b.info.clone();
+    info.addresses.insert("tcp".to_owned(), address::encode(&list));
+    a.tx.connect(&info).expect("known");
+    b.tx.connect(&a.info).expect("known");
+    assert_eq!(a.tx.send(Ep(1), am(3, Body::Bytes(b"found"))), Ok(Sent::Done));
+    let start = std::time::Instant::now();
+    until("the message", &mut [(&mut a, &mut log_a), (&mut b, &mut log_b)], |w| w[1].1.tags(Ep(0)) == [3]);
+    assert!(start.elapsed() < mpi_btl_tcp::limits::CONNECT_TIMEOUT, "it waited for the mute one");
+}
+
+#[test]
+fn a_peer_that_cannot_be_reached_is_reported_with_every_fact() {
+    let (mut a, mut log) = (open(0), Recorder::new(0));
+    let list = [closed_port(), closed_port()];
+    let mut info = open(1).info;
+    info.host = "node17".to_owned();
+    info.addresses.insert("tcp".to_owned(), address::encode(&list));
+    a.tx.connect(&info).expect("known");
+    let mut lent = vec![1; 1 << 20];
+    let body = Body::Lent(Span::new(lent.as_mut_ptr(), lent.len()), OpId(4));
+    assert_eq!(a.tx.send(Ep(1), am(3, body)), Ok(Sent::Pending));
+    until("down", &mut [(&mut a, &mut log)], |w| !w[0].1.downs(Ep(1)).is_empty());
+    let downs = log.downs(Ep(1));
+    let [Down::Unreachable(why)] = &downs[..] else { panic!("{downs:?}") };
+    for fact in [
+        &list[0].to_string(),
+        &list[1].to_string(),
+        "Connection refused (os error 111)",
+        "rank 1 on node17",
+        "this is rank 0 at 127.0.0.1:",
+        "--iface",
+        "--port-range",
+    ] {
+        assert!(why.contains(fact), "{fact} is missing: {why}");
+    }
+    assert!(matches!(&log.completions(OpId(4))[..], [Err(_)]), "the lent body came back as failed");
+    assert!(matches!(a.tx.send(Ep(1), am(3, Body::Bytes(b""))), Err(SendError::Down(_))));
+}
+
+#[test]
+fn a_peer_without_an_address_is_another_backends_and_a_damaged_one_is_named() {
+    let mut a = open(0);
+    let mut info = open(1).info;
+    info.addresses.clear();
+    assert!(matches!(a.tx.connect(&info), Err(ConnectError::Unreachable { backend: "tcp", .. })));
+    info.addresses.insert("tcp".to_owned(), vec![1, 4, 127]);
+    let error = a.tx.connect(&info).expect_err("damaged");
+    assert!(error.to_string().contains("address list malformed at byte 1 of 3"), "{error}");
+}
+
+#[test]
+fn ports_stay_in_the_range_and_a_range_in_use_is_named() {
+    // A range of one port that is free, and taken afterwards.
+    static RANGE: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let port = closed_port().port();
+    RANGE.get_or_init(|| format!("{port}-{port}"));
+    let settings = |name: &str| if name == "MPI_PORT_RANGE" { RANGE.get().cloned() } else { None };
+    let env = OpenEnv { settings, ..env(0) };
+    let first = open_with(&env).expect("the port is free");
+    assert_eq!(addresses(&first)[0].port(), port);
+    let Err(OpenError::Failed { reason, .. }) = open_with(&env) else { panic!("two on one port") };
+    assert!(reason.contains(&format!("{port}-{port}")) && reason.contains("os error"), "{reason}");
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused_by_name() {
+    fn check(settings: fn(&str) -> Option<String>, fact: &str) {
+        let error = TcpBtl.open(&OpenEnv { settings, multihost: true, ..env(0) }).err().expect("refused");
+        assert!(error.to_string().contains(fact), "{error}");
+    }
+    check(|n| (n == "MPI_PORT_RANGE").then(|| "9-3".to_owned()), "MPI_PORT_RANGE=9-3");
+    check(|n| (n == "MPI_HOST_IP").then(|| "here".to_owned()), "MPI_HOST_IP=here");
+    check(|n| (n == "MPI_TCP_EAGER_BYTES").then(|| "-1".to_owned()), "MPI_TCP_EAGER_BYTES=-1");
+    check(|n| (n == "MPI_IFACE").then(|| "none7".to_owned()), "there are: lo");
+}
+
+#[test]
+fn one_host_offers_loopback_and_several_hosts_never_do() {
+    assert!(addresses(&open(0)).iter().all(|a| a.ip().is_loopback()));
+    match open_with(&OpenEnv { multihost: true, ..env(0) }) {
+        Ok(end) => assert!(addresses(&end).iter().all(|a| !a.ip().is_loopback())),
+        // A machine without a network: said, not worked around.
+        Err(e) => assert!(e.to_string().contains("no interface that is up"), "{e}"),
+    }
+}
