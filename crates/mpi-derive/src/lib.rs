@@ -1,1 +1,57 @@
-//! Derive macro for the Equivalence trait of the crate mpi.
+//! The derive macro of the crate `mpi`, which re-exports it: use it from there, with the feature `derive`.
+//!
+//! What never happens: the generated code names no type by guess. It asks the compiler for every offset and every
+//! field's datatype, so that padding, reordering and nesting are as they are.
+#![deny(missing_docs)]
+
+mod crate_path;
+mod layout;
+
+use proc_macro::TokenStream;
+use syn::{Data, DeriveInput, parse_macro_input};
+
+/// Implements `mpi::traits::Equivalence`: values of the type can be sent and received.
+///
+/// It works for structs with named fields, with unnamed fields and with none; fields may be arrays and tuples, nested
+/// to any depth, of types that are equivalent themselves. Type and constant parameters are allowed. Bytes between
+/// fields are never sent and never written.
+///
+/// ```ignore
+/// use mpi::traits::*;
+///
+/// #[derive(Equivalence)]
+/// struct Particle {
+///     position: [f64; 3],
+///     velocity: (f64, f64, f64),
+///     alive: bool,
+/// }
+/// ```
+///
+/// The crate `mpi` is found under the name that `Cargo.toml` gives it. Where it is reached through another crate, an
+/// attribute says how:
+///
+/// ```ignore
+/// #[derive(Equivalence)]
+/// #[mpi(crate = "::physics::mpi")]
+/// struct Charge(f64);
+/// ```
+#[proc_macro_derive(Equivalence, attributes(mpi))]
+pub fn derive_equivalence(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    expand(&input).unwrap_or_else(|error| error.into_compile_error()).into()
+}
+
+fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
+    let mpi = crate_path::find(input)?;
+    match &input.data {
+        Data::Struct(data) => layout::of_struct(&mpi, input, &data.fields),
+        Data::Enum(data) => Err(syn::Error::new(
+            data.enum_token.span,
+            "an enum has no equivalent datatype: send its discriminant, or a struct",
+        )),
+        Data::Union(data) => Err(syn::Error::new(
+            data.union_token.span,
+            "a union has no equivalent datatype: nobody knows which field holds",
+        )),
+    }
+}

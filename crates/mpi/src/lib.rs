@@ -1,1 +1,111 @@
 //! MPI in Rust from the socket up, source-compatible with rsmpi.
+//!
+//! A program of several processes exchanges messages; `mpiexec -n 4 program` starts them. No C library is needed.
+//!
+//! ```no_run
+//! use mpi::traits::*;
+//!
+//! let universe = mpi::initialize().unwrap();
+//! let world = universe.world();
+//! if world.rank() == 0 {
+//!     for rank in 1..world.size() {
+//!         world.process_at_rank(rank).send(&[1.0, 2.0, 3.0]);
+//!     }
+//! } else {
+//!     let (message, status) = world.any_process().receive_vec::<f64>();
+//!     println!("rank {} got {message:?} from {}", world.rank(), status.source_rank());
+//! }
+//! ```
+//!
+//! # Where to look
+//! - [`environment`]: start, end, thread levels, time.
+//! - [`topology`]: communicators, groups, grids of processes.
+//! - [`point_to_point`]: from one process to another.
+//! - [`collective`]: among all processes of a communicator.
+//! - [`request`]: operations that run while the program goes on, and the scopes that keep their memory safe.
+//! - [`datatype`]: which memory is a message; `#[derive(Equivalence)]`.
+//! - [`attribute`]: values of the program's own on a communicator.
+//! - [`raw`], [`ffi`]: the untyped face.
+//!
+//! # Features
+//! | feature | default | what it adds |
+//! | --- | --- | --- |
+//! | `user-operations` | yes | reductions by closures ([`collective::UserOperation`]) |
+//! | `derive` | no | `#[derive(Equivalence)]` for structs and enums |
+//! | `complex` | no | `num_complex::Complex32` and `Complex64` as elements |
+//! | `shm` | yes | shared memory between ranks of one machine |
+//! | `tcp` | yes | TCP |
+//!
+//! # Errors
+//! Plain operations return no error. One that fails goes to its communicator's error handler, which prints what it
+//! knows in one line and ends the job. A panic while a [`Universe`](environment::Universe) is in scope ends the job
+//! with status 101, after its own message.
+//!
+//! # What never happens
+//! This crate holds no protocol and no state of its own beyond keys and types: every operation is a call of
+//! `mpi-comm` with a typed buffer turned into address, count and datatype.
+#![deny(missing_docs)]
+#![warn(missing_copy_implementations)]
+
+extern crate self as mpi;
+
+pub mod attribute;
+pub mod collective;
+pub mod datatype;
+mod engine;
+pub mod environment;
+mod error;
+pub mod ffi;
+pub mod point_to_point;
+pub mod raw;
+pub mod request;
+pub mod topology;
+
+/// All traits of this crate, and the derive macro of its feature, for a glob import.
+pub mod traits {
+    #[cfg(feature = "derive")]
+    pub use mpi_derive::Equivalence;
+
+    pub use crate::{
+        attribute::traits::*, collective::traits::*, datatype::traits::*, point_to_point::traits::*,
+        raw::traits::*, topology::traits::*,
+    };
+}
+
+#[doc(inline)]
+pub use crate::environment::{
+    Threading, initialize, initialize_with_threading, is_finalized, is_initialized, time, time_resolution,
+};
+pub use crate::topology::Rank;
+
+use std::os::raw::c_int;
+
+/// An error class of MPI, as a number.
+pub type Error = c_int;
+/// A number of elements.
+pub type Count = c_int;
+/// Tells messages between the same two processes apart.
+pub type Tag = c_int;
+/// An address or a distance between two, in bytes.
+pub type Address = ffi::MPI_Aint;
+
+/// What went wrong where processes were to be spawned.
+#[derive(thiserror::Error, Debug)]
+pub enum MpiError {
+    /// Not all processes started.
+    #[error("{0} of {1} processes could not be spawned")]
+    Spawn(Rank, Rank),
+    /// A program or an argument holds a byte of value 0, which no program can receive.
+    #[error("a program or an argument of it holds a byte of value 0")]
+    StringNul(#[from] std::ffi::NulError),
+}
+
+/// The transports that are compiled in.
+fn backends() -> &'static [&'static dyn mpi_btl::Btl] {
+    &[
+        #[cfg(feature = "shm")]
+        &mpi_btl_shm::Shm,
+        #[cfg(feature = "tcp")]
+        &mpi_btl_tcp::TcpBtl,
+    ]
+}

@@ -1,0 +1,111 @@
+//! From fields to the code that builds a datatype.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::visit::Visit;
+use syn::{DeriveInput, Error, Fields, Generics, Index, Path, Type, parse_quote};
+
+/// The implementation for a struct.
+pub(crate) fn of_struct(mpi: &TokenStream, input: &DeriveInput, fields: &Fields) -> syn::Result<TokenStream> {
+    let mut leaves = Vec::new();
+    let parts = fields
+        .iter()
+        .enumerate()
+        .map(|(i, field)| {
+            let member = match &field.ident {
+                Some(name) => name.to_token_stream(),
+                None => Index::from(i).to_token_stream(),
+            };
+            let layout = of_type(mpi, &field.ty, &mut leaves)?;
+            Ok(quote!((::core::mem::offset_of!(Self, #member), #layout)))
+        })
+        .collect::<syn::Result<Vec<_>>>()?;
+
+    let name = &input.ident;
+    let generics = bounded(mpi, &input.generics, &leaves);
+    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+    let text = name.to_string();
+    // A `static` cannot depend on parameters, so that the datatypes of a generic type are found by its id.
+    let slot = if has_parameters(&input.generics) {
+        quote!(#mpi::datatype::internal::slot_of::<Self>())
+    } else {
+        quote!({
+            static SLOT: #mpi::datatype::internal::Slot = #mpi::datatype::internal::Slot::new();
+            &SLOT
+        })
+    };
+    Ok(quote! {
+        unsafe impl #impl_generics #mpi::datatype::Equivalence for #name #type_generics #where_clause {
+            type Out = #mpi::datatype::DatatypeRef<'static>;
+            fn equivalent_datatype() -> Self::Out {
+                #slot.get_or_build(#text, || {
+                    #mpi::datatype::internal::Layout::of_struct::<Self>(::std::vec![#(#parts),*]).commit()
+                })
+            }
+        }
+    })
+}
+
+/// The expression for the layout of a type; `leaves` collects the types that must be equivalent themselves.
+fn of_type(mpi: &TokenStream, ty: &Type, leaves: &mut Vec<Type>) -> syn::Result<TokenStream> {
+    match ty {
+        Type::Paren(inner) => of_type(mpi, &inner.elem, leaves),
+        Type::Group(inner) => of_type(mpi, &inner.elem, leaves),
+        Type::Path(_) | Type::Macro(_) => {
+            leaves.push(ty.clone());
+            Ok(quote!(#mpi::datatype::internal::Layout::of::<#ty>()))
+        }
+        Type::Array(array) => {
+            let (element, len) = (of_type(mpi, &array.elem, leaves)?, &array.len);
+            Ok(quote!(#mpi::datatype::internal::Layout::of_array(#len, #element)))
+        }
+        Type::Tuple(tuple) => {
+            let parts = tuple
+                .elems
+                .iter()
+                .enumerate()
+                .map(|(i, element)| {
+                    let (member, layout) = (Index::from(i), of_type(mpi, element, leaves)?);
+                    Ok(quote!((::core::mem::offset_of!(#tuple, #member), #layout)))
+                })
+                .collect::<syn::Result<Vec<_>>>()?;
+            Ok(quote!(#mpi::datatype::internal::Layout::of_struct::<#tuple>(::std::vec![#(#parts),*])))
+        }
+        other => Err(Error::new_spanned(
+            other,
+            "this type has no equivalent datatype: a field must be a named type, an array or a tuple",
+        )),
+    }
+}
+
+fn has_parameters(generics: &Generics) -> bool {
+    generics.type_params().next().is_some() || generics.const_params().next().is_some()
+}
+
+/// Adds the bounds that the generated code needs.
+fn bounded(mpi: &TokenStream, generics: &Generics, leaves: &[Type]) -> Generics {
+    let mut bounded = generics.clone();
+    if !has_parameters(generics) {
+        return bounded;
+    }
+    let clause = bounded.make_where_clause();
+    for leaf in leaves.iter().filter(|leaf| mentions_parameter(generics, leaf)) {
+        clause.predicates.push(parse_quote!(#leaf: #mpi::datatype::Equivalence));
+    }
+    clause.predicates.push(parse_quote!(Self: 'static));
+    bounded
+}
+
+fn mentions_parameter(generics: &Generics, ty: &Type) -> bool {
+    struct Search<'a>(&'a Generics, bool);
+    impl<'a> Visit<'a> for Search<'a> {
+        fn visit_path(&mut self, path: &'a Path) {
+            let is_parameter = |p: &syn::TypeParam| path.segments.first().is_some_and(|s| s.ident == p.ident);
+            self.1 |= self.0.type_params().any(is_parameter);
+            syn::visit::visit_path(self, path);
+        }
+    }
+    let mut search = Search(generics, false);
+    search.visit_type(ty);
+    search.1
+}

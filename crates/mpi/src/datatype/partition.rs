@@ -1,0 +1,164 @@
+//! Buffers cut into one part per rank, for collectives with varying counts.
+
+use std::borrow::Borrow;
+use std::os::raw::c_void;
+
+use super::{AsDatatype, Buffer, BufferMut, Pointer, PointerMut};
+use crate::Count;
+
+/// A buffer cut into parts: part `i` has `counts()[i]` elements from element `displs()[i]` on.
+pub trait Partitioned {
+    /// Elements in each part.
+    fn counts(&self) -> &[Count];
+    /// Where each part starts, in elements.
+    fn displs(&self) -> &[Count];
+}
+
+/// A partitioned buffer to send from.
+pub trait PartitionedBuffer: Partitioned + Pointer + AsDatatype {}
+
+/// A partitioned buffer to receive into.
+pub trait PartitionedBufferMut: Partitioned + PointerMut + AsDatatype {}
+
+fn assert_inside(total: Count, counts: &[Count], displs: &[Count]) {
+    let parts = counts.iter().zip(displs).enumerate();
+    for (i, (&count, &displ)) in parts {
+        let end = i64::from(count) + i64::from(displ);
+        assert!(
+            count >= 0 && displ >= 0 && end <= i64::from(total),
+            "part {i} of the partition ({count} elements from {displ}) is not inside the buffer of {total} elements"
+        );
+    }
+}
+
+/// Cuts a buffer to send from into parts.
+pub struct Partition<'b, B: 'b + ?Sized, C, D> {
+    buf: &'b B,
+    counts: C,
+    displs: D,
+}
+
+impl<'b, B: ?Sized, C, D> Partition<'b, B, C, D>
+where
+    B: 'b + Buffer,
+    C: Borrow<[Count]>,
+    D: Borrow<[Count]>,
+{
+    /// Cuts `buf` into parts of `counts` elements that start at `displs`.
+    ///
+    /// # Panics
+    /// If a part is not inside the buffer.
+    pub fn new(buf: &'b B, counts: C, displs: D) -> Self {
+        assert_inside(buf.count(), counts.borrow(), displs.borrow());
+        Partition { buf, counts, displs }
+    }
+}
+
+// SAFETY: the buffer's own datatype.
+unsafe impl<'b, B: ?Sized, C, D> AsDatatype for Partition<'b, B, C, D>
+where
+    B: 'b + AsDatatype,
+{
+    type Out = <B as AsDatatype>::Out;
+    fn as_datatype(&self) -> Self::Out {
+        self.buf.as_datatype()
+    }
+}
+
+// SAFETY: the buffer's own address.
+unsafe impl<'b, B: ?Sized, C, D> Pointer for Partition<'b, B, C, D>
+where
+    B: 'b + Pointer,
+{
+    fn pointer(&self) -> *const c_void {
+        self.buf.pointer()
+    }
+}
+
+impl<'b, B: ?Sized, C, D> Partitioned for Partition<'b, B, C, D>
+where
+    B: 'b,
+    C: Borrow<[Count]>,
+    D: Borrow<[Count]>,
+{
+    fn counts(&self) -> &[Count] {
+        self.counts.borrow()
+    }
+    fn displs(&self) -> &[Count] {
+        self.displs.borrow()
+    }
+}
+
+impl<'b, B: ?Sized, C, D> PartitionedBuffer for Partition<'b, B, C, D>
+where
+    B: 'b + Pointer + AsDatatype,
+    C: Borrow<[Count]>,
+    D: Borrow<[Count]>,
+{
+}
+
+/// Cuts a buffer to receive into into parts.
+pub struct PartitionMut<'b, B: 'b + ?Sized, C, D> {
+    buf: &'b mut B,
+    counts: C,
+    displs: D,
+}
+
+impl<'b, B: ?Sized, C, D> PartitionMut<'b, B, C, D>
+where
+    B: 'b + BufferMut,
+    C: Borrow<[Count]>,
+    D: Borrow<[Count]>,
+{
+    /// Cuts `buf` into parts of `counts` elements that start at `displs`.
+    ///
+    /// # Panics
+    /// If a part is not inside the buffer.
+    pub fn new(buf: &'b mut B, counts: C, displs: D) -> Self {
+        assert_inside(buf.count(), counts.borrow(), displs.borrow());
+        PartitionMut { buf, counts, displs }
+    }
+}
+
+// SAFETY: the buffer's own datatype.
+unsafe impl<'b, B: ?Sized, C, D> AsDatatype for PartitionMut<'b, B, C, D>
+where
+    B: 'b + AsDatatype,
+{
+    type Out = <B as AsDatatype>::Out;
+    fn as_datatype(&self) -> Self::Out {
+        self.buf.as_datatype()
+    }
+}
+
+// SAFETY: the buffer's own address.
+unsafe impl<'b, B: ?Sized, C, D> PointerMut for PartitionMut<'b, B, C, D>
+where
+    B: 'b + PointerMut,
+{
+    fn pointer_mut(&mut self) -> *mut c_void {
+        self.buf.pointer_mut()
+    }
+}
+
+impl<'b, B: ?Sized, C, D> Partitioned for PartitionMut<'b, B, C, D>
+where
+    B: 'b,
+    C: Borrow<[Count]>,
+    D: Borrow<[Count]>,
+{
+    fn counts(&self) -> &[Count] {
+        self.counts.borrow()
+    }
+    fn displs(&self) -> &[Count] {
+        self.displs.borrow()
+    }
+}
+
+impl<'b, B: ?Sized, C, D> PartitionedBufferMut for PartitionMut<'b, B, C, D>
+where
+    B: 'b + PointerMut + AsDatatype,
+    C: Borrow<[Count]>,
+    D: Borrow<[Count]>,
+{
+}

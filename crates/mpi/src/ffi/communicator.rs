@@ -1,0 +1,617 @@
+//! Communicators, groups, attributes and grids under their C names (MPI-4.1 §7, §8).
+
+use std::ffi::{CStr, c_void};
+use std::os::raw::{c_char, c_int};
+use std::ptr;
+
+use mpi_comm::topology::Topology;
+use mpi_comm::{Comm, Keyval, OnCopy, Relation, SplitKind};
+use mpi_p2p::{Error, ErrorClass};
+
+use super::call::*;
+use super::constants::*;
+use super::handles::*;
+
+/// Hands out a communicator that was made, or the null handle.
+fn made(comm: Option<Comm>) -> MPI_Comm {
+    comm.map_or(MPI_Comm::NULL, MPI_Comm::give)
+}
+
+fn relation(relation: Relation) -> c_int {
+    match relation {
+        Relation::Identical => 201,
+        Relation::Congruent => 202,
+        Relation::Similar => 203,
+        Relation::Unequal => 204,
+    }
+}
+
+macro_rules! comm_numbers {
+    ($($(#[$doc:meta])* $name:ident = |$comm:ident| $value:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The communicator lives; `result` is writable.
+        pub unsafe extern "C" fn $name(comm: MPI_Comm, result: *mut c_int) -> c_int {
+            // SAFETY: the caller's promise.
+            unsafe {
+                call_on(comm, |$comm| {
+                    put(result, $value as c_int);
+                    Ok(())
+                })
+            }
+        }
+    )*};
+}
+
+comm_numbers! {
+    /// How many processes are in this process's group.
+    MPI_Comm_size = |comm| comm.size();
+    /// The calling process's rank.
+    MPI_Comm_rank = |comm| comm.rank();
+    /// How many processes the other group of an inter-communicator has.
+    MPI_Comm_remote_size = |comm| comm.remote_size();
+    /// Whether it is an inter-communicator.
+    MPI_Comm_test_inter = |comm| comm.is_inter();
+    /// What structure the ranks have.
+    MPI_Topo_test = |comm| match comm.topology() {
+        Topology::Undefined => MPI_UNDEFINED,
+        Topology::Cartesian(_) => 211,
+        Topology::Graph(_) => 212,
+        Topology::DistGraph(_) => 213,
+    };
+    /// How many dimensions the grid has.
+    MPI_Cartdim_get = |comm| comm.cartesian()?.dims().len();
+}
+
+fn remote<T>(comm: &Comm, get: impl FnOnce(&Comm) -> Option<T>) -> Outcome<T> {
+    let fault =
+        || Error::new(ErrorClass::Comm, "inquiry", "there is no other group in an intra-communicator");
+    get(comm).ok_or_else(fault)
+}
+
+/// How two communicators relate.
+///
+/// # Safety
+/// Both live; `result` is writable.
+pub unsafe extern "C" fn MPI_Comm_compare(a: MPI_Comm, b: MPI_Comm, result: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(a, |a| {
+            put(result, relation(a.compare(&*b.get()?)));
+            Ok(())
+        })
+    }
+}
+
+macro_rules! comm_makers {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) = |$comm:ident| $made:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// Communicator and group live; the result's place is writable.
+        pub unsafe extern "C" fn $name(comm: MPI_Comm, $($arg: $ty,)* newcomm: *mut MPI_Comm) -> c_int {
+            // SAFETY: the caller's promise.
+            unsafe {
+                call_on(comm, |$comm| {
+                    put(newcomm, made($made));
+                    Ok(())
+                })
+            }
+        }
+    )*};
+}
+
+comm_makers! {
+    /// The same processes in a context of their own.
+    MPI_Comm_dup() = |comm| Some(comm.dup()?);
+    /// One communicator for each color.
+    MPI_Comm_split(color: c_int, key: c_int) =
+        |comm| comm.split((color != MPI_UNDEFINED).then_some(color), key)?;
+    /// One communicator for the processes of each machine.
+    MPI_Comm_split_type(kind: c_int, key: c_int, _info: MPI_Info) = |comm| match kind {
+        MPI_UNDEFINED => comm.split(None, key)?,
+        _ => Some(comm.split_type(SplitKind::Shared, key)?),
+    };
+    /// A communicator for the processes of a group; collective over all.
+    MPI_Comm_create(group: MPI_Group) = |comm| comm.create(&*group.get()?)?;
+    /// A communicator for the processes of a group; collective over these.
+    MPI_Comm_create_group(group: MPI_Group, tag: c_int) = |comm| comm.create_group(&*group.get()?, tag)?;
+    /// Both groups of an inter-communicator as one.
+    MPI_Intercomm_merge(high: c_int) = |comm| Some(comm.merge(high != 0)?);
+}
+
+/// Frees a communicator; its handle becomes null.
+///
+/// # Safety
+/// `comm` holds a communicator that the program owns.
+pub unsafe extern "C" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { comm.replace(MPI_Comm::NULL).drop_object() };
+    MPI_SUCCESS as c_int
+}
+
+/// Frees a communicator once its messages are through; its handle becomes null.
+///
+/// # Safety
+/// As [`MPI_Comm_free`].
+pub unsafe extern "C" fn MPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { MPI_Comm_free(comm) }
+}
+
+/// The way to the processes that spawned this one, or the null handle.
+///
+/// # Safety
+/// `parent` is writable.
+pub unsafe extern "C" fn MPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
+    let handle = mpi_comm::parent().map(|comm| MPI_Comm::naming(&comm));
+    // SAFETY: the caller's promise.
+    unsafe { put(parent, handle.unwrap_or(MPI_Comm::NULL)) };
+    MPI_SUCCESS as c_int
+}
+
+/// Gives the communicator a name.
+///
+/// # Safety
+/// The communicator lives; `name` is a text with its closing 0.
+pub unsafe extern "C" fn MPI_Comm_set_name(comm: MPI_Comm, name: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            comm.set_name(&CStr::from_ptr(name).to_string_lossy());
+            Ok(())
+        })
+    }
+}
+
+/// The communicator's name.
+///
+/// # Safety
+/// The communicator lives; `name` has room for `MPI_MAX_OBJECT_NAME` bytes; `len` is writable.
+pub unsafe extern "C" fn MPI_Comm_get_name(comm: MPI_Comm, name: *mut c_char, len: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            put_text(&comm.name(), name, MPI_MAX_OBJECT_NAME as usize, len);
+            Ok(())
+        })
+    }
+}
+
+/// Ends the job.
+///
+/// # Safety
+/// The communicator lives.
+pub unsafe extern "C" fn MPI_Abort(comm: MPI_Comm, code: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { call_on(comm, |comm| crate::error::abort_called(comm, code)) }
+}
+
+/// This process's group.
+///
+/// # Safety
+/// The communicator lives; `group` is writable.
+pub unsafe extern "C" fn MPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            put(group, MPI_Group::give(comm.group()));
+            Ok(())
+        })
+    }
+}
+
+/// The other group of an inter-communicator.
+///
+/// # Safety
+/// The communicator lives; `group` is writable.
+pub unsafe extern "C" fn MPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            put(group, MPI_Group::give(remote(comm, Comm::remote_group)?));
+            Ok(())
+        })
+    }
+}
+
+macro_rules! group_sets {
+    ($($(#[$doc:meta])* $name:ident = $method:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// Both groups live; `result` is writable.
+        pub unsafe extern "C" fn $name(a: MPI_Group, b: MPI_Group, result: *mut MPI_Group) -> c_int {
+            // SAFETY: the caller's promise.
+            unsafe {
+                call(|| {
+                    put(result, MPI_Group::give(a.get()?.$method(&*b.get()?)));
+                    Ok(())
+                })
+            }
+        }
+    )*};
+}
+
+group_sets! {
+    /// The processes of either group.
+    MPI_Group_union = union;
+    /// The processes of both groups.
+    MPI_Group_intersection = intersection;
+    /// The processes of the first group that are not in the second.
+    MPI_Group_difference = difference;
+}
+
+macro_rules! group_picks {
+    ($($(#[$doc:meta])* $name:ident = $method:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The group lives; there are `n` ranks; `result` is writable.
+        pub unsafe extern "C" fn $name(
+            group: MPI_Group,
+            n: c_int,
+            ranks: *const c_int,
+            result: *mut MPI_Group,
+        ) -> c_int {
+            // SAFETY: the caller's promise.
+            unsafe {
+                call(|| {
+                    put(result, MPI_Group::give(group.get()?.$method(slice(ranks, count(n)?))?));
+                    Ok(())
+                })
+            }
+        }
+    )*};
+}
+
+group_picks! {
+    /// The processes of the given ranks.
+    MPI_Group_incl = include;
+    /// All processes but those of the given ranks.
+    MPI_Group_excl = exclude;
+}
+
+macro_rules! group_numbers {
+    ($($(#[$doc:meta])* $name:ident = |$group:ident| $value:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The group lives; `result` is writable.
+        pub unsafe extern "C" fn $name(group: MPI_Group, result: *mut c_int) -> c_int {
+            // SAFETY: the caller's promise.
+            unsafe {
+                call(|| {
+                    let $group = group.get()?;
+                    put(result, $value);
+                    Ok(())
+                })
+            }
+        }
+    )*};
+}
+
+group_numbers! {
+    /// How many processes there are.
+    MPI_Group_size = |group| group.size() as c_int;
+    /// The calling process's rank, or `MPI_UNDEFINED`.
+    MPI_Group_rank = |group| group.rank().map_or(MPI_UNDEFINED, |rank| rank as c_int);
+}
+
+/// How two groups relate.
+///
+/// # Safety
+/// Both live; `result` is writable.
+pub unsafe extern "C" fn MPI_Group_compare(a: MPI_Group, b: MPI_Group, result: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call(|| {
+            put(result, relation(a.get()?.compare(&*b.get()?)));
+            Ok(())
+        })
+    }
+}
+
+/// The ranks in one group of processes that have given ranks in another.
+///
+/// # Safety
+/// Both groups live; there are `n` ranks, and room for as many.
+pub unsafe extern "C" fn MPI_Group_translate_ranks(
+    a: MPI_Group,
+    n: c_int,
+    ranks: *const c_int,
+    b: MPI_Group,
+    result: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call(|| {
+            let n = count(n)?;
+            let there = a.get()?.translate_all(slice(ranks, n), &*b.get()?)?;
+            for (place, rank) in slice_mut(result, n).iter_mut().zip(there) {
+                *place = rank.map_or(MPI_UNDEFINED, |rank| rank as c_int);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Frees a group; its handle becomes null.
+///
+/// # Safety
+/// `group` holds a group that the program owns.
+pub unsafe extern "C" fn MPI_Group_free(group: *mut MPI_Group) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { group.replace(MPI_Group::NULL).drop_object() };
+    MPI_SUCCESS as c_int
+}
+
+/// Decides what a duplicate gets of an attribute.
+pub type MPI_Comm_copy_attr_function =
+    Option<unsafe extern "C" fn(MPI_Comm, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int>;
+/// Told that an attribute is deleted.
+pub type MPI_Comm_delete_attr_function =
+    Option<unsafe extern "C" fn(MPI_Comm, c_int, *mut c_void, *mut c_void) -> c_int>;
+
+/// Makes an attribute key.
+///
+/// # Safety
+/// The functions are good for the values that are set under the key; `key` is writable.
+pub unsafe extern "C" fn MPI_Comm_create_keyval(
+    copy: MPI_Comm_copy_attr_function,
+    delete: MPI_Comm_delete_attr_function,
+    key: *mut c_int,
+    extra_state: *mut c_void,
+) -> c_int {
+    let extra = extra_state.expose_provenance();
+    let on_copy = copy.map_or(OnCopy::Leave, |copy| {
+        OnCopy::Call(Box::new(move |comm, key, value| {
+            let (mut out, mut flag) = (ptr::null_mut::<c_void>(), 0);
+            // SAFETY: the maker of the key promised that the function is good for its values.
+            let code = unsafe {
+                copy(
+                    MPI_Comm::naming(comm),
+                    key.0 as c_int,
+                    ptr::with_exposed_provenance_mut(extra),
+                    ptr::with_exposed_provenance_mut(value),
+                    (&raw mut out).cast(),
+                    &mut flag,
+                )
+            };
+            if code != 0 { Err(code) } else { Ok((flag != 0).then(|| out.expose_provenance())) }
+        }))
+    });
+    let on_delete = delete.map(|delete| -> mpi_comm::DeleteCallback {
+        Box::new(move |comm, key, value| {
+            // SAFETY: as above.
+            let code = unsafe {
+                delete(
+                    MPI_Comm::naming(comm),
+                    key.0 as c_int,
+                    ptr::with_exposed_provenance_mut(value),
+                    ptr::with_exposed_provenance_mut(extra),
+                )
+            };
+            if code != 0 { Err(code) } else { Ok(()) }
+        })
+    });
+    // SAFETY: the caller's promise.
+    unsafe { put(key, mpi_comm::create_keyval(on_copy, on_delete).0 as c_int) };
+    MPI_SUCCESS as c_int
+}
+
+/// Frees an attribute key.
+///
+/// # Safety
+/// `key` holds a key.
+pub unsafe extern "C" fn MPI_Comm_free_keyval(key: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let value = unsafe { key.replace(MPI_KEYVAL_INVALID) };
+    call(|| mpi_comm::free_keyval(Keyval(value as u32)))
+}
+
+/// Sets an attribute.
+///
+/// # Safety
+/// The communicator lives; the value is what the key's functions take.
+pub unsafe extern "C" fn MPI_Comm_set_attr(comm: MPI_Comm, key: c_int, value: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { call_on(comm, |comm| comm.set_attribute(Keyval(key as u32), value.expose_provenance())) }
+}
+
+/// An attribute, if it was set.
+///
+/// # Safety
+/// The communicator lives; `value` has room for a pointer, `flag` for a number.
+pub unsafe extern "C" fn MPI_Comm_get_attr(
+    comm: MPI_Comm,
+    key: c_int,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            let found = comm.attribute(Keyval(key as u32))?;
+            put(flag, c_int::from(found.is_some()));
+            if let Some(found) = found {
+                value.cast::<*mut c_void>().write(ptr::with_exposed_provenance_mut(found));
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Deletes an attribute.
+///
+/// # Safety
+/// The communicator lives.
+pub unsafe extern "C" fn MPI_Comm_delete_attr(comm: MPI_Comm, key: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { call_on(comm, |comm| comm.delete_attribute(Keyval(key as u32))) }
+}
+
+/// # Safety
+/// There are `n` numbers.
+unsafe fn flags(values: *const c_int, n: usize) -> Vec<bool> {
+    // SAFETY: the caller's promise.
+    unsafe { slice(values, n) }.iter().map(|&flag| flag != 0).collect()
+}
+
+/// Lays a grid over the ranks.
+///
+/// # Safety
+/// The communicator lives; there are `n` dimensions and periods; `newcomm` is writable.
+pub unsafe extern "C" fn MPI_Cart_create(
+    comm: MPI_Comm,
+    n: c_int,
+    dims: *const c_int,
+    periods: *const c_int,
+    reorder: c_int,
+    newcomm: *mut MPI_Comm,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            let n = count(n)?;
+            put(newcomm, made(comm.cart_create(slice(dims, n), &flags(periods, n), reorder != 0)?));
+            Ok(())
+        })
+    }
+}
+
+/// The rank that this process would have on a grid, or `MPI_UNDEFINED`.
+///
+/// # Safety
+/// The communicator lives; there are `n` dimensions and periods; `rank` is writable.
+pub unsafe extern "C" fn MPI_Cart_map(
+    comm: MPI_Comm,
+    n: c_int,
+    dims: *const c_int,
+    periods: *const c_int,
+    rank: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            let n = count(n)?;
+            let found = comm.cart_map(slice(dims, n), &flags(periods, n))?;
+            put(rank, found.map_or(MPI_UNDEFINED, |rank| rank as c_int));
+            Ok(())
+        })
+    }
+}
+
+/// The shape of the grid and this process's place.
+///
+/// # Safety
+/// The communicator lives; there is room for `n` numbers each.
+pub unsafe extern "C" fn MPI_Cart_get(
+    comm: MPI_Comm,
+    n: c_int,
+    dims: *mut c_int,
+    periods: *mut c_int,
+    coords: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            let (grid, n) = (comm.cartesian()?, count(n)?);
+            let here = grid.coords(comm.rank() as i32)?;
+            let each = grid.dims().iter().zip(grid.periods()).zip(here).take(n);
+            for (i, ((&dim, &period), coord)) in each.enumerate() {
+                put(dims.add(i), dim);
+                put(periods.add(i), c_int::from(period));
+                put(coords.add(i), coord);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The rank at coordinates.
+///
+/// # Safety
+/// The communicator lives; there are as many coordinates as dimensions; `rank` is writable.
+pub unsafe extern "C" fn MPI_Cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            let grid = comm.cartesian()?;
+            put(rank, grid.rank(slice(coords, grid.dims().len()))? as c_int);
+            Ok(())
+        })
+    }
+}
+
+/// The coordinates of a rank.
+///
+/// # Safety
+/// The communicator lives; there is room for `n` numbers.
+pub unsafe extern "C" fn MPI_Cart_coords(comm: MPI_Comm, rank: c_int, n: c_int, coords: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            let found = comm.cartesian()?.coords(rank)?;
+            for (place, coord) in slice_mut(coords, count(n)?).iter_mut().zip(found) {
+                *place = coord;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Source and destination of a shift.
+///
+/// # Safety
+/// The communicator lives; both results are writable.
+pub unsafe extern "C" fn MPI_Cart_shift(
+    comm: MPI_Comm,
+    dimension: c_int,
+    displacement: c_int,
+    source: *mut c_int,
+    dest: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            let (behind, ahead) = comm.cart_shift(dimension, displacement)?;
+            put(source, behind.map_or(MPI_PROC_NULL, |rank| rank as c_int));
+            put(dest, ahead.map_or(MPI_PROC_NULL, |rank| rank as c_int));
+            Ok(())
+        })
+    }
+}
+
+/// The sub-grid that this process is in.
+///
+/// # Safety
+/// The communicator lives; there are as many flags as dimensions; `newcomm` is writable.
+pub unsafe extern "C" fn MPI_Cart_sub(comm: MPI_Comm, keep: *const c_int, newcomm: *mut MPI_Comm) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            let n = comm.cartesian()?.dims().len();
+            put(newcomm, made(Some(comm.cart_sub(&flags(keep, n))?)));
+            Ok(())
+        })
+    }
+}
+
+/// What happens to errors on a communicator.
+///
+/// # Safety
+/// The communicator lives.
+pub unsafe extern "C" fn MPI_Comm_set_errhandler(comm: MPI_Comm, handler: MPI_Errhandler) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call_on(comm, |comm| {
+            comm.set_error_handler(match handler {
+                MPI_Errhandler::RETURN => mpi_comm::ErrorHandler::Return,
+                _ => mpi_comm::ErrorHandler::Fatal,
+            });
+            Ok(())
+        })
+    }
+}

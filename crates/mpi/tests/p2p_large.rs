@@ -1,0 +1,53 @@
+//! A message of more than 4 GiB and more than 2^31 elements.
+
+mod support;
+
+use std::process::ExitCode;
+
+use mpi::traits::*;
+use support::{Case, case};
+
+const CASES: &[Case] = &[
+    case("more_than_4_gib", more_than_4_gib).on(&[2]),
+    case("more_than_2_31_elements", many_elements).on(&[2]),
+];
+
+fn main() -> ExitCode {
+    support::main(CASES)
+}
+
+/// What stands at byte or word `i`.
+fn value(i: usize) -> u64 {
+    (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// Rank 0 sends, rank 1 receives: two buffers of just above 4 GiB exist at once.
+fn more_than_4_gib() {
+    const WORDS: usize = (4 << 30) / 8 + 3;
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    if world.rank() == 0 {
+        let data: Vec<u64> = (0..WORDS).map(value).collect();
+        world.process_at_rank(1).send(&data[..]);
+    } else {
+        let mut room = vec![0_u64; WORDS];
+        let status = world.process_at_rank(0).receive_into(&mut room[..]);
+        assert_eq!(status.bytes(), WORDS as u64 * 8);
+        assert!(room.iter().enumerate().all(|(i, &got)| got == value(i)));
+    }
+}
+
+fn many_elements() {
+    const BYTES: usize = (1 << 31) + 5;
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    if world.rank() == 0 {
+        let data: Vec<u8> = (0..BYTES).map(|i| value(i >> 3) as u8).collect();
+        world.process_at_rank(1).send(&data);
+    } else {
+        let (got, status) = world.process_at_rank(0).receive_vec::<u8>();
+        assert_eq!((got.len(), status.bytes()), (BYTES, BYTES as u64));
+        assert_eq!(status.count(u8::equivalent_datatype()), mpi::ffi::MPI_UNDEFINED);
+        assert!(got.iter().enumerate().all(|(i, &got)| got == value(i >> 3) as u8));
+    }
+}

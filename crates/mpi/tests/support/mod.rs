@@ -1,0 +1,181 @@
+//! Runs a table of cases on ranks: the test program starts itself under mpiexec.
+//!
+//! A test with `harness = false` gives its cases to [`main`]. Without [`CASE_VARIABLE`] in the environment it is the
+//! harness: for every case, transport and number of ranks it starts `mpiexec -n RANKS itself`, with the case in the
+//! environment, bounds the run, and looks at the exit status and what was written. With it, it is a rank.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Which case a rank runs.
+const CASE_VARIABLE: &str = "MPI_TEST_CASE";
+/// A run that takes longer is ended and has failed. Generous: machines that test are busy.
+const RUN_LIMIT: Duration = Duration::from_secs(120);
+/// How often the harness looks whether a run has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Something to run on ranks.
+pub struct Case {
+    pub name: &'static str,
+    /// Numbers of ranks to run on.
+    pub ranks: &'static [u32],
+    /// Transports to run over, as `MPI_BTL` names them.
+    pub transports: &'static [&'static str],
+    /// What every rank does.
+    pub run: fn(),
+    pub expect: Expect,
+}
+
+/// How a run must end.
+pub enum Expect {
+    /// With status 0 and nothing on standard error.
+    Success,
+    /// With this status, and these texts on standard error.
+    Failure(i32, &'static [&'static str]),
+}
+
+pub const BOTH: &[&str] = &["shm", "tcp"];
+pub const FEW: &[u32] = &[1, 2, 3, 5];
+
+/// A case that succeeds on a few numbers of ranks, over both transports.
+pub const fn case(name: &'static str, run: fn()) -> Case {
+    Case { name, ranks: FEW, transports: BOTH, run, expect: Expect::Success }
+}
+
+impl Case {
+    pub const fn on(mut self, ranks: &'static [u32]) -> Case {
+        self.ranks = ranks;
+        self
+    }
+
+    pub const fn over(mut self, transports: &'static [&'static str]) -> Case {
+        self.transports = transports;
+        self
+    }
+
+    pub const fn fails(mut self, status: i32, texts: &'static [&'static str]) -> Case {
+        self.expect = Expect::Failure(status, texts);
+        self
+    }
+}
+
+/// The main function of a test program. An argument that is no option selects the cases whose names contain it.
+pub fn main(cases: &[Case]) -> ExitCode {
+    if let Ok(name) = std::env::var(CASE_VARIABLE) {
+        let case = cases.iter().find(|case| case.name == name).expect("the harness names a case that exists");
+        (case.run)();
+        return ExitCode::SUCCESS;
+    }
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    if std::env::args().any(|arg| arg == "--list") {
+        cases.iter().for_each(|case| println!("{}: test", case.name));
+        return ExitCode::SUCCESS;
+    }
+    let mpiexec = mpiexec();
+    let selected = cases.iter().filter(|case| filter.as_ref().is_none_or(|f| case.name.contains(f.as_str())));
+    let mut failed = 0;
+    let mut run = 0;
+    for case in selected {
+        for &transport in case.transports {
+            for &ranks in case.ranks {
+                let start = Instant::now();
+                let result = run_case(&mpiexec, case, transport, ranks);
+                let verdict = if result.is_ok() { "ok" } else { "FAILED" };
+                let time = start.elapsed().as_secs_f64();
+                println!("{} on {ranks} over {transport} ... {verdict} ({time:.2} s)", case.name);
+                if let Err(why) = result {
+                    println!("{why}");
+                    failed += 1;
+                }
+                run += 1;
+            }
+        }
+    }
+    println!("{run} runs, {failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The launcher, built now if need be, from the same target directory and profile as this test.
+fn mpiexec() -> PathBuf {
+    if let Some(path) = std::env::var_os("MPIEXEC") {
+        return path.into();
+    }
+    let me = std::env::current_exe().expect("a running program has a path");
+    let profile_dir = me.parent().and_then(Path::parent).expect("cargo puts tests two levels deep");
+    let target = profile_dir.parent().expect("cargo puts profiles into the target directory");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "-p", "mpiexec", "--target-dir"]).arg(target);
+    if profile_dir.ends_with("release") {
+        build.arg("--release");
+    }
+    let status = build.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
+    assert!(status.success(), "mpiexec could not be built");
+    profile_dir.join("mpiexec")
+}
+
+fn run_case(mpiexec: &Path, case: &Case, transport: &str, ranks: u32) -> Result<(), String> {
+    let mut child = Command::new(mpiexec)
+        .args(["--timeout", &(RUN_LIMIT.as_secs() - 10).to_string(), "-n", &ranks.to_string()])
+        .arg(std::env::current_exe().expect("a running program has a path"))
+        .env(CASE_VARIABLE, case.name)
+        .env("MPI_BTL", transport)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("{} could not be started: {e}", mpiexec.display()))?;
+    let out = collect(child.stdout.take());
+    let err = collect(child.stderr.take());
+    let status = wait_bounded(&mut child)?;
+    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    let heard = quiet(&err);
+    let complaint = match &case.expect {
+        Expect::Success if status != Some(0) => Some(format!("status {status:?}, not 0")),
+        Expect::Success if !heard.is_empty() => Some("something was written to standard error".into()),
+        Expect::Success => None,
+        Expect::Failure(code, _) if status != Some(*code) => Some(format!("status {status:?}, not {code}")),
+        Expect::Failure(_, texts) => texts
+            .iter()
+            .find(|text| !err.contains(**text))
+            .map(|text| format!("no {text:?} in standard error")),
+    };
+    match complaint {
+        None => Ok(()),
+        Some(why) => Err(format!("{why}\n--- standard output\n{out}\n--- standard error\n{err}\n---")),
+    }
+}
+
+/// Standard error without the line that says that there are more ranks than processors.
+fn quiet(err: &str) -> String {
+    err.lines().filter(|line| !line.contains("processors") && !line.trim().is_empty()).collect()
+}
+
+fn collect(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stream) = stream {
+            let _ = stream.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn wait_bounded(child: &mut Child) -> Result<Option<i32>, String> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
+            return Ok(status.code());
+        }
+        if start.elapsed() > RUN_LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("still running after {RUN_LIMIT:?}"));
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+}
