@@ -2,7 +2,7 @@
 
 use crate::limits::{PEERS_TIMEOUT, PEERS_TIMEOUT_SETTING, WORLD_MAX_RANKS};
 use crate::native::Native;
-use crate::{Bootstrap, Kind, PmiError, foreign, singleton};
+use crate::{Bootstrap, Kind, PmiError, foreign, pmi, singleton};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +54,9 @@ pub fn bootstrap() -> Result<Bootstrap, PmiError> {
         if lookup(name).is_some() {
             return Err(PmiError::Missing { present: name, missing: variables::ROOT });
         }
+    }
+    if let Some(world) = pmi::start(lookup)? {
+        return Ok(world);
     }
     foreign::check(lookup)?;
     singleton::start()

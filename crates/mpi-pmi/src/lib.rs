@@ -40,6 +40,9 @@ mod error;
 mod foreign;
 pub mod limits;
 mod native;
+mod pmi;
+mod pmi1;
+mod pmi2;
 pub mod server;
 mod singleton;
 

@@ -19,3 +19,5 @@ pub const EVENTS_MAX: usize = 1024;
 pub const KEYSPACE_PER_RANK_MAX_BYTES: usize = 1 << 20;
 /// Questions about other ranks' values that one rank may have open.
 pub const WAITING_PER_RANK_MAX: usize = 1 << 16;
+/// Pieces into which a value is cut for a server that takes short ones.
+pub const VALUE_PIECES_MAX: usize = 4096;

@@ -12,6 +12,8 @@ pub mod control;
 mod header;
 pub mod hello;
 pub mod limits;
+pub mod pmi1;
+pub mod pmi2;
 pub mod startup;
 
 pub use codec::DecodeError;

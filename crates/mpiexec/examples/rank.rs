@@ -129,18 +129,10 @@ fn signal_self(signal: &str) {
 /// `child:own` and `child:session`: a child that would live on, in this group or in a session of
 /// its own; its process id goes to standard output.
 fn child(value: &str) {
-    let mut words: Vec<&str> = vec!["sleep", "1000"];
-    if value == "session" {
-        words.insert(0, "setsid");
-    }
-    let child = std::process::Command::new(words[0])
-        .args(&words[1..])
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .expect("child");
-    println!("child {}", child.id());
+    let session = if value == "session" { "setsid " } else { "" };
+    let script = format!("{session}sleep 1000 </dev/null >/dev/null 2>&1 & echo child $!");
+    let shell = std::process::Command::new("sh").args(["-c", &script]).status();
+    assert!(shell.expect("sh").success());
 }
 
 fn write(to: &mut impl Write, bytes: &[u8]) {

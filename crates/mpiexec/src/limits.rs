@@ -80,6 +80,7 @@ pub fn table() -> Vec<(&'static str, String)> {
         pmi::EVENTS_MAX,
         pmi::KEYSPACE_PER_RANK_MAX_BYTES,
         pmi::WAITING_PER_RANK_MAX,
+        pmi::VALUE_PIECES_MAX,
     ));
     use mpi_wire::limits as wire;
     all.extend(of!(

@@ -189,8 +189,11 @@ impl Drop for Live {
 
 /// What came through a pipe, as it comes.
 struct Collected {
-    shared: Arc<(Mutex<(Vec<u8>, bool)>, Condvar)>,
+    shared: Arc<(Mutex<Text>, Condvar)>,
 }
+
+/// The bytes so far, and whether they are all.
+type Text = (Vec<u8>, bool);
 
 impl Collected {
     fn of(pipe: Option<impl Read + Send + 'static>) -> Collected {
