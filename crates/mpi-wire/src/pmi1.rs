@@ -190,6 +190,8 @@ impl Mapping<'_> {
             self.expect(',')?;
             let each = self.number()?;
             self.expect(')')?;
+            // Without ranks there is nothing to repeat, however often the text says so.
+            let count = if each == 0 { 0 } else { count };
             let all =
                 (0..count).flat_map(|node| std::iter::repeat_n(first.saturating_add(node), each as usize));
             nodes.extend(all.take(self.size));
