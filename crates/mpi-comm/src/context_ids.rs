@@ -14,8 +14,8 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct ContextIds {
     taken: Mutex<Vec<u64>>,
-    /// Where the next choice starts: ids that were freed lately are used last, so that nothing of
-    /// an old communicator can be taken for something of a new one.
+    /// Where the next choice starts, behind the last id taken: one that was freed lately is used
+    /// last, so that operations which still run on a freed communicator are left alone.
     hint: AtomicU32,
 }
 
@@ -87,9 +87,7 @@ impl ContextIds {
             0 => hint,
             _ => hint.wrapping_add(attempt).wrapping_mul(0x9E37_79B1).rotate_left(attempt % 32),
         };
-        let bit = set_bit_from(mask, from % bits)?;
-        self.hint.store(bit + 1, Ordering::Relaxed);
-        Some(window.id(bit))
+        Some(window.id(set_bit_from(mask, from.wrapping_sub(window.id(0)) % bits)?))
     }
 
     /// Takes an id; `false` if it is taken already, or none at all.
@@ -99,6 +97,7 @@ impl ContextIds {
         match taken.get_mut(id as usize / 64) {
             Some(word) if *word & bit == 0 => {
                 *word |= bit;
+                self.hint.store(id + 1, Ordering::Relaxed);
                 true
             }
             _ => false,

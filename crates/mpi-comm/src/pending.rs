@@ -93,6 +93,8 @@ impl Activity for AgreementActivity {
         while self.reap(inside)? {
             match self.agreement.next() {
                 Action::Send(to, words) => {
+                    // As for agreements that wait: nothing may be left of those who had the ids.
+                    inside.forget_dropped();
                     self.bytes = words::to_bytes(&words);
                     let link = self.link(to)?;
                     let buf = SendBuf::packed(&self.bytes);

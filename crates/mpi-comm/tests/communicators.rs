@@ -38,7 +38,7 @@ fn duplicates_are_congruent_and_apart() {
 #[test]
 fn ids_come_back_after_free() {
     world_of(3, |p| {
-        for round in 0..300 {
+        for round in 0..600 {
             let dup = p.world.dup().unwrap();
             assert!(dup.context_id() < 256, "ids run away");
             if round % 100 == 0 {

@@ -60,6 +60,11 @@ impl Inside<'_> {
         self.state.irecv(&cx.face, source.raw(), tag.raw(), &buf, Some(self.owner))
     }
 
+    /// As [`Engine::forget_dropped`](crate::Engine::forget_dropped).
+    pub fn forget_dropped(&mut self) {
+        self.state.forget_dropped();
+    }
+
     /// The result of a request if it is complete; the request is gone then.
     pub fn take(&mut self, id: RequestId) -> Option<Result<Status, Error>> {
         self.state.take(id)

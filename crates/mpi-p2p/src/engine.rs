@@ -73,6 +73,13 @@ impl Engine {
         result
     }
 
+    /// Forgets contexts that were dropped, with the messages that nobody received. Whoever lets
+    /// others use a number again calls this first: messages of the new context would otherwise be
+    /// taken for some of the old one.
+    pub fn forget_dropped(&self) {
+        self.enter().state.forget_dropped();
+    }
+
     // ---- send
 
     /// Sends, and returns when the buffer can be reused (synchronous mode: when the receive has

@@ -60,6 +60,9 @@ impl State {
     /// The peer of a receive, itself for a wildcard.
     #[inline]
     fn source_ep(&self, face: &Face, source: i32) -> Result<Ep, Error> {
+        if self.closed {
+            return Err(after_the_end(face, "receive"));
+        }
         if source == ANY {
             return Ok(self.me);
         }
@@ -277,4 +280,10 @@ fn probe_status(e: Envelope) -> Status {
 pub(crate) fn no_rank(face: &Face, rank: i32, op: &'static str) -> Error {
     let detail = format!("rank {rank} of a communicator of {}", face.peers.len());
     Error::new(ErrorClass::Rank, op, detail).on(face.name(), face.id)
+}
+
+/// An operation after the engine was closed.
+#[cold]
+pub(crate) fn after_the_end(face: &Face, op: &'static str) -> Error {
+    Error::new(ErrorClass::Other, op, "MPI is finalised").on(face.name(), face.id)
 }

@@ -5,7 +5,7 @@ use crate::core::State;
 use crate::limits::{BUFFERED_OVERHEAD_BYTES, HOLD_MAX_BYTES, SELF_EAGER_MAX_BYTES};
 use crate::matching::PostedKey;
 use crate::memory::Memory;
-use crate::recv::no_rank;
+use crate::recv::{after_the_end, no_rank};
 use crate::request::{Kind, Phase, RequestId, flag};
 use crate::status::SendMode;
 use crate::store::{Body as Stored, Envelope};
@@ -106,6 +106,9 @@ impl State {
         mode: SendMode,
     ) -> Result<u32, Error> {
         let Some(&ep) = face.peers.get(dest as usize) else { return Err(no_rank(face, dest as i32, "send")) };
+        if self.closed {
+            return Err(after_the_end(face, "send"));
+        }
         let i = self.requests.alloc(Kind::Send);
         let slot = &mut self.requests[i];
         slot.key = PostedKey::new(dest as i32, tag);

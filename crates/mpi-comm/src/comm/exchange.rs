@@ -113,7 +113,11 @@ impl<'a> Team<'a> {
         let mut agreement = Agreement::new(self.comm.core().ids.clone(), tree);
         loop {
             match agreement.next() {
-                Action::Send(to, words) => self.send(to, &words)?,
+                Action::Send(to, words) => {
+                    // The ids offered are free here; nothing may be left of those who had them.
+                    self.comm.engine().forget_dropped();
+                    self.send(to, &words)?;
+                }
                 Action::Receive(from, words) => agreement.received(&self.receive(from, words)?),
                 Action::Done(id) => return Ok(id),
                 Action::Exhausted => return Err(self.comm.attach(exhausted())),

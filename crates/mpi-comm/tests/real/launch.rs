@@ -1,0 +1,97 @@
+//! One launch and what is expected of it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Seconds after which mpiexec ends a job that does not end by itself.
+const TIMEOUT_SECONDS: &str = "120";
+
+pub struct Launch {
+    pub name: String,
+    scenario: &'static str,
+    /// 0: without mpiexec.
+    ranks: u32,
+    variables: Vec<(&'static str, &'static str)>,
+    status: i32,
+    says: Vec<&'static str>,
+    silent: bool,
+}
+
+impl Launch {
+    pub fn of(scenario: &'static str, ranks: u32) -> Launch {
+        let (name, variables, says) = (scenario.to_owned(), Vec::new(), Vec::new());
+        Launch { name, scenario, ranks, variables, status: 0, says, silent: false }
+    }
+    pub fn named(mut self, name: &str) -> Launch {
+        name.clone_into(&mut self.name);
+        self
+    }
+    pub fn with(mut self, name: &'static str, value: &'static str) -> Launch {
+        self.variables.push((name, value));
+        self
+    }
+    /// The exit status.
+    pub fn ends(mut self, status: i32) -> Launch {
+        self.status = status;
+        self
+    }
+    /// Text that stderr contains.
+    pub fn says(mut self, text: &'static str) -> Launch {
+        self.says.push(text);
+        self
+    }
+    /// Nothing on stderr.
+    pub fn silent(mut self) -> Launch {
+        self.silent = true;
+        self
+    }
+
+    pub fn run(&self) -> Result<Duration, String> {
+        let me = std::env::current_exe().map_err(|e| e.to_string())?;
+        let mut command = match self.ranks {
+            0 => Command::new(&me),
+            ranks => {
+                let mut command = Command::new(mpiexec());
+                command.args(["-n", &ranks.to_string(), "--oversubscribe", "--timeout", TIMEOUT_SECONDS]);
+                command.arg(&me);
+                command
+            }
+        };
+        command.args(["rank", self.scenario]).envs(self.variables.iter().copied()).stdin(Stdio::null());
+        let begin = Instant::now();
+        let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let mut faults = Vec::new();
+        if output.status.code() != Some(self.status) {
+            faults.push(format!("{}, expected status {}", output.status, self.status));
+        }
+        for text in self.says.iter().filter(|text| !err.contains(**text)) {
+            faults.push(format!("stderr does not say {text:?}"));
+        }
+        if self.silent && !err.is_empty() {
+            faults.push(String::from("stderr is not empty"));
+        }
+        match faults.is_empty() {
+            true => Ok(begin.elapsed()),
+            false => Err(format!("{}\n{command:?}\n--- stdout\n{out}\n--- stderr\n{err}", faults.join("\n"))),
+        }
+    }
+}
+
+/// The launcher of this workspace, built as the tests were.
+fn mpiexec() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let me = std::env::current_exe().expect("the path of the test program");
+        let profile = me.ancestors().nth(2).expect("target/PROFILE/deps/real");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "-p", "mpiexec"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().is_ok_and(|status| status.success()), "mpiexec cannot be built");
+        profile.join("mpiexec")
+    })
+}
