@@ -268,9 +268,13 @@ impl BtlTx for Tx {
     }
 
     fn close(&mut self, ep: Ep) {
-        if self.way(ep).is_ok_and(|way| !way.peer.down.load(Ordering::Relaxed)) {
-            self.goodbyes.push(ep);
-            self.say_goodbyes();
+        let Ok(way) = self.way(ep) else { return };
+        let down = way.peer.down.load(Ordering::Relaxed);
+        self.goodbyes.push(ep);
+        self.say_goodbyes();
+        if down {
+            // One who left first may wait for the answer; one who died makes no room any more.
+            self.goodbyes.retain(|g| *g != ep);
         }
     }
 

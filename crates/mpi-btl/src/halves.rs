@@ -137,7 +137,8 @@ pub trait BtlTx: Send {
         op: OpId,
         last: bool,
     ) -> Result<Sent, RemoteError>;
-    /// Says goodbye to a peer, after all that was sent before.
+    /// Says goodbye to a peer, after all that was sent before; to one that said goodbye first too,
+    /// as it may be waiting for it. Nothing is sent to the peer afterwards.
     fn close(&mut self, ep: Ep);
     /// Lets every peer asleep that owes this rank nothing be; wakes `ep` if it sleeps.
     fn wake(&mut self, ep: Ep);

@@ -125,7 +125,9 @@ pub fn strangers_are_introduced(harness: &mut dyn Harness) {
     world.send(0, 1, 3, Body::Bytes(b"hello"), false);
     world.until("the stranger's message", |w| w.logs[1].tags(Ep(5)) == [3]);
     assert_eq!(world.logs[1].introduced, [rank]);
-    // And it can be answered, though nobody ever said where it is.
+    // And it can be answered once it is named.
+    let named = mpi_btl::PeerInfo { ep: Ep(5), ..world.end(0).info.clone() };
+    world.end(1).tx.connect(&named).expect("a peer that is there already");
     let header = mpi_wire::Header { tag: 4, ..Default::default() };
     let am = mpi_btl::Am { header, body: Body::Bytes(&[]), more: false };
     let deadline = std::time::Instant::now() + super::WAIT;
