@@ -148,7 +148,7 @@ impl Core {
                 };
                 let pending = peer.out.push_message(head, msg.body, sent, true, &mut self.spare);
                 self.drain(ep);
-                return Ok(if pending { Sent::Pending } else { Sent::Done });
+                return Ok(self.became(ep, pending));
             }
         }
         self.enqueue(ep, msg, head, hold)
@@ -188,7 +188,17 @@ impl Core {
             State::Up => self.drain(ep),
             _ => {}
         }
-        Ok(if pending { Sent::Pending } else { Sent::Done })
+        Ok(self.became(ep, pending))
+    }
+
+    /// What became of a message that was queued. One that still waits here (for its connection, for
+    /// room in the socket) is held: somebody must go on polling, though the rank may compute.
+    fn became(&self, ep: Ep, pending: bool) -> Sent {
+        match self.peer(ep) {
+            _ if pending => Sent::Pending,
+            Some(peer) if !peer.out.is_empty() => Sent::Held,
+            _ => Sent::Done,
+        }
     }
 }
 

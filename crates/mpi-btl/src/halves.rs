@@ -48,7 +48,9 @@ impl Body<'_> {
 pub enum Sent {
     /// The body is free again and the message is on its way.
     Done,
-    /// The body is free again; the message leaves at the next [`BtlTx::flush`], which the caller owes.
+    /// The body is free again, and the message still waits inside this process: for the next
+    /// [`BtlTx::flush`], which the caller owes, or for its connection or room in the socket, which
+    /// need polling. The caller keeps both up until [`BtlTx::quiet`].
     Held,
     /// The body is lent until [`Sink::completed`].
     Pending,

@@ -32,6 +32,10 @@ pub const SPIN_TIME: Duration = Duration::from_micros(100);
 pub const YIELD_TIME: Duration = Duration::from_millis(3);
 /// A parked thread looks around at least this often.
 pub const PARK_SLICE: Duration = Duration::from_millis(1000);
+/// The same on a backend's futex word, which other threads of the process cannot change.
+pub const PARK_SLICE_WORD: Duration = Duration::from_millis(200);
+/// The same where other threads may complete what the sleeper waits for.
+pub const PARK_SLICE_MIN: Duration = Duration::from_millis(2);
 /// A blocked operation is reported after this time.
 pub const BLOCKED_REPORT_TIME: Duration = Duration::from_secs(30);
 /// Unexpected messages named in such a report.

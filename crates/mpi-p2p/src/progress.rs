@@ -3,9 +3,11 @@
 use crate::config::SpinPolicy;
 use crate::core::{Core, State};
 use crate::engine::{Engine, Shared};
-use crate::limits::{CLOCK_TURNS, PARK_SLICE, POLL_BUDGET_MESSAGES, POLL_QUIET_TURNS};
+use crate::limits::{
+    CLOCK_TURNS, PARK_SLICE, PARK_SLICE_MIN, PARK_SLICE_WORD, POLL_BUDGET_MESSAGES, POLL_QUIET_TURNS,
+};
 use crate::report::Blocked;
-use crate::sleep::{arm, disarm, sleep};
+use crate::sleep::{Bed, arm, disarm, sleep};
 use mpi_btl::{BtlRx, Polled};
 use mpi_node::{Guard, Parker};
 use std::sync::Arc;
@@ -66,10 +68,17 @@ impl State {
     pub fn flush_owed(&mut self) {
         self.since_flush = 0;
         if self.owed {
-            self.owed = false;
-            for tx in &mut self.tx {
-                tx.flush();
-            }
+            self.flush_now();
+        }
+    }
+
+    /// Owed until nothing waits inside the process any more.
+    #[cold]
+    fn flush_now(&mut self) {
+        self.owed = false;
+        for tx in &mut self.tx {
+            tx.flush();
+            self.owed |= !tx.quiet();
         }
     }
 }
@@ -227,8 +236,9 @@ impl Engine {
         }
         core.state.waiters.fall_asleep(&bed);
         let doorbell = core.state.waiters.doorbell.clone();
+        let slice = slice_of(&bed, descriptors, core.state.limits.blocked_report);
         drop(core);
-        sleep(&bed, &doorbell, PARK_SLICE);
+        sleep(&bed, &doorbell, slice);
         let mut core = self.shared.lock.enter();
         core.state.waiters.awake();
         disarm(&mut core.rx);
@@ -326,6 +336,17 @@ impl Engine {
         }
         self.finish_long(&mut core, long);
         (core, result)
+    }
+}
+
+/// How long to sleep. Other threads of the process cannot be sure to wake a sleeper on a backend's
+/// word, so that one looks around more often.
+fn slice_of(bed: &Bed, among_threads: bool, report: Duration) -> Duration {
+    let slice = PARK_SLICE.min(report.max(PARK_SLICE_MIN));
+    match bed {
+        Bed::Word(..) if among_threads => PARK_SLICE_MIN,
+        Bed::Word(..) => slice.min(PARK_SLICE_WORD),
+        Bed::Descriptors(_) => slice,
     }
 }
 

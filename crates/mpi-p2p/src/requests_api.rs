@@ -480,6 +480,11 @@ impl State {
         for (_, since, blocked) in &self.waiters.blocked {
             let mut b = blocked.clone();
             b.since = since.elapsed();
+            // What came after it was written down.
+            if let Some((_, context)) = b.comm {
+                let now = self.facts_on(b.op, context);
+                (b.unexpected, b.first_unexpected) = (now.unexpected, now.first_unexpected);
+            }
             report.blocked.push(b);
         }
         let posted = |i: &u32| {

@@ -1,10 +1,14 @@
 //! Several engines in one process, over the simulated network.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use mpi_btl::{Ep, Opened, PeerInfo};
+pub mod queue;
+
+use mpi_btl::{BtlRx, BtlTx, Ep, Opened, PeerInfo};
 use mpi_btl_sim::{Net, SimConfig};
 use mpi_datatype::{Datatype, Primitive, RecvBuf, SendBuf};
-use mpi_p2p::{Context, ContextSpec, Directory, Engine, EngineConfig, Fatal, Hooks, Limits, SpinPolicy};
+use mpi_p2p::{
+    Blocked, Context, ContextSpec, Directory, Engine, EngineConfig, Fatal, Hooks, Limits, SpinPolicy,
+};
 use std::sync::{Arc, Mutex};
 
 pub struct Names(pub Net);
@@ -23,30 +27,47 @@ pub struct World {
     pub net: Net,
     pub engines: Vec<Arc<Engine>>,
     pub fatal: Arc<Mutex<Vec<(usize, Fatal)>>>,
+    pub blocked: Arc<Mutex<Vec<Blocked>>>,
 }
 
 impl World {
     pub fn new(seed: u64, config: SimConfig, limits: Limits) -> World {
         let net = Net::new(seed, config);
+        World::over(net.clone(), config.endpoints, limits, |i| net.endpoint(i))
+    }
+
+    /// Engines over queues that wake a sleeper at once.
+    pub fn queues(n: usize, limits: Limits) -> World {
+        let mut queues = queue::Queues::new(n);
+        World::over(Net::new(0, SimConfig::calm(n)), n, limits, |i| queues.endpoint(i))
+    }
+
+    fn over(
+        net: Net,
+        n: usize,
+        limits: Limits,
+        mut endpoint: impl FnMut(usize) -> (Box<dyn BtlTx>, Box<dyn BtlRx>),
+    ) -> World {
         let fatal = Arc::new(Mutex::new(Vec::new()));
+        let blocked = Arc::new(Mutex::new(Vec::new()));
         let engine = |i: usize| {
-            let (tx, rx) = net.endpoint(i);
-            let told = fatal.clone();
+            let (tx, rx) = endpoint(i);
+            let (told, waits) = (fatal.clone(), blocked.clone());
             let hooks = Hooks {
-                on_blocked: Box::new(|_| {}),
+                on_blocked: Box::new(move |b| waits.lock().unwrap().push(b.clone())),
                 on_fatal: Box::new(move |f| told.lock().unwrap().push((i, f.clone()))),
             };
             Engine::new(EngineConfig {
                 me: Ep(i as u32),
-                backends: vec![("sim", Opened { tx, rx, address: None })],
+                backends: vec![("test", Opened { tx, rx, address: None })],
                 directory: Arc::new(Names(net.clone())),
                 spin: SpinPolicy::new(8, 1),
                 limits,
                 hooks,
             })
         };
-        let engines = (0..config.endpoints).map(engine).collect();
-        World { net, engines, fatal }
+        let engines = (0..n).map(engine).collect();
+        World { net, engines, fatal, blocked }
     }
 
     /// Everybody in one communicator, rank = endpoint.
