@@ -7,7 +7,7 @@
 //! no count, stride or extent overflows silently; predefined types never allocate.
 //!
 //! `unsafe` lives in `buffer.rs` (the promises), `pack.rs` (moving bytes), `op.rs` and `kernels.rs`
-//! (reductions) and `scratch.rs` (temporaries).
+//! (reductions), `scratch.rs` and `pool.rs` (temporaries).
 #![deny(missing_docs)]
 
 mod array;
@@ -21,6 +21,7 @@ mod layout;
 pub mod limits;
 mod op;
 mod pack;
+mod pool;
 mod primitive;
 mod scratch;
 mod signature;

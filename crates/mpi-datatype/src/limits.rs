@@ -13,3 +13,9 @@ pub const COPY_PIECE_BYTES: usize = 4096;
 /// Alignment of [`Scratch`](crate::Scratch) memory, in bytes: the strictest of all primitives, and
 /// a cache line.
 pub const SCRATCH_ALIGN_BYTES: usize = 64;
+
+/// Blocks of temporary memory that a thread keeps for the next use.
+pub const SCRATCH_KEPT_BLOCKS: usize = 8;
+
+/// Bytes of temporary memory that a thread keeps for the next use.
+pub const SCRATCH_KEPT_BYTES: usize = 32 << 20;

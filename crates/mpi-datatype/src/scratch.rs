@@ -2,17 +2,18 @@
 
 use crate::buffer::PACKED;
 use crate::limits::SCRATCH_ALIGN_BYTES;
+use crate::pool::Block;
 use crate::{Datatype, DatatypeError, RecvBuf, SendBuf};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::Layout;
 
-/// Owned memory for `count` elements of a datatype, zeroed at first.
+/// Owned memory for `count` elements of a datatype, of any content at first.
 ///
 /// The buffers it hands out name its memory: an immediate operation that takes one is to complete
 /// before the scratch is dropped, as with any memory.
 #[derive(Debug)]
 pub struct Scratch {
-    memory: *mut u8,
-    layout: Layout,
+    /// `None` without data.
+    memory: Option<Block>,
     /// Address of displacement 0 of the first element.
     origin: *mut u8,
     count: usize,
@@ -37,17 +38,9 @@ impl Scratch {
         let start = first.div_euclid(align) * align;
         let layout =
             Layout::from_size_align((past - start) as usize, SCRATCH_ALIGN_BYTES).map_err(|_| overflow)?;
-        let memory = if layout.size() == 0 {
-            std::ptr::without_provenance_mut(SCRATCH_ALIGN_BYTES)
-        } else {
-            // SAFETY: the size is not zero.
-            unsafe { alloc_zeroed(layout) }
-        };
-        if memory.is_null() {
-            handle_alloc_error(layout);
-        }
-        let origin = memory.wrapping_offset(-start);
-        Ok(Scratch { memory, layout, origin, count, datatype: datatype.clone() })
+        let memory = (layout.size() > 0).then(|| Block::get(layout));
+        let base = memory.as_ref().map_or(std::ptr::without_provenance_mut(SCRATCH_ALIGN_BYTES), Block::ptr);
+        Ok(Scratch { memory, origin: base.wrapping_offset(-start), count, datatype: datatype.clone() })
     }
 
     /// Room for `len` bytes of packed data.
@@ -74,9 +67,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if self.layout.size() > 0 {
-            // SAFETY: allocated with this layout in `new`.
-            unsafe { dealloc(self.memory, self.layout) };
+        if let Some(block) = self.memory.take() {
+            block.give_back();
         }
     }
 }

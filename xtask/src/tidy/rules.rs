@@ -54,6 +54,7 @@ pub const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/mpi-datatype/src/kernels.rs", "reductions over raw elements"),
     ("crates/mpi-datatype/src/op.rs", "user operations over raw elements"),
     ("crates/mpi-datatype/src/pack.rs", "moving bytes by a type map"),
+    ("crates/mpi-datatype/src/pool.rs", "memory of temporaries"),
     ("crates/mpi-datatype/src/scratch.rs", "temporaries with a datatype's layout"),
     ("crates/mpi-node/src/biased.rs", "the value behind the lock"),
     ("crates/mpi-node/src/cross_copy.rs", "process_vm_readv and its twin"),
