@@ -9,6 +9,7 @@ use mpi_btl::{
     Am, Body, BtlTx, Caps, ConnectError, Ep, OpId, PeerInfo, RegionKey, RemoteError, SendError, Sent, Span,
 };
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -46,6 +47,7 @@ impl BtlTx for Tx {
                 attempts: e.to_string(),
             }
         })?;
+        let addresses = dialable(addresses, &core.own);
         let known = core.know(peer.ep, identity);
         known.host.clone_from(&peer.host);
         known.addresses = addresses;
@@ -202,6 +204,17 @@ impl Core {
     }
 }
 
+/// A peer's addresses without those that lead back to this host: two hosts may share the address of
+/// a bridge (docker0). A peer on this host has the same addresses as we, and keeps them.
+fn dialable(theirs: Vec<SocketAddr>, own: &[SocketAddr]) -> Vec<SocketAddr> {
+    let is_own = |a: &SocketAddr| own.iter().any(|o| o.ip() == a.ip());
+    let same_host = own.iter().all(|o| theirs.iter().any(|t| t.ip() == o.ip()));
+    if same_host || theirs.iter().all(is_own) {
+        return theirs;
+    }
+    theirs.into_iter().filter(|a| !is_own(a)).collect()
+}
+
 /// Header and body as they go out first, cut to one piece's length.
 fn pieces<'a>(head: &'a [u8], body: &Body<'a>) -> [Piece<'a>; 3] {
     let (mut a, mut b) = match body {
@@ -212,4 +225,31 @@ fn pieces<'a>(head: &'a [u8], body: &Body<'a>) -> [Piece<'a>; 3] {
     a.truncate(SEND_PIECE_BYTES);
     b.truncate(SEND_PIECE_BYTES - a.len());
     [Piece::out(head), a, b]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dialable;
+    use std::net::SocketAddr;
+
+    fn check(theirs: &[&str], own: &[&str], expected: &[&str]) {
+        let list =
+            |l: &[&str]| -> Vec<SocketAddr> { l.iter().map(|a| a.parse().expect("an address")).collect() };
+        assert_eq!(dialable(list(theirs), &list(own)), list(expected));
+    }
+
+    #[test]
+    fn ones_own_address_is_not_dialled_as_a_peers() {
+        // Two hosts with a bridge of the same address.
+        check(&["172.17.0.1:5", "10.0.0.2:5"], &["10.0.0.1:7", "172.17.0.1:7"], &["10.0.0.2:5"]);
+        // The same host.
+        check(
+            &["10.0.0.1:5", "172.17.0.1:5"],
+            &["10.0.0.1:7", "172.17.0.1:7"],
+            &["10.0.0.1:5", "172.17.0.1:5"],
+        );
+        // Nothing else is there to try.
+        check(&["172.17.0.1:5"], &["10.0.0.1:7", "172.17.0.1:7"], &["172.17.0.1:5"]);
+        check(&["127.0.0.1:5"], &["127.0.0.1:7"], &["127.0.0.1:5"]);
+    }
 }
