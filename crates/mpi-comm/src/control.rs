@@ -3,18 +3,22 @@
 use crate::limits::CONTROL_THREAD_STACK_BYTES;
 use mpi_btl::Ep;
 use mpi_p2p::{Engine, Fatal, Hooks, Report};
-use mpi_pmi::{Client, Event, exit_status};
+use mpi_pmi::{Bootstrap, Client, Event, Kind, exit_status};
 use std::sync::{Arc, Weak};
 
 /// Status of a rank that ends because nobody watches it any more.
 const LAUNCHER_GONE_STATUS: i32 = 3;
 
 /// What the engine tells.
-pub(crate) fn hooks(rank: u32, client: &Arc<dyn Client>) -> Hooks {
-    let client = client.clone();
+pub(crate) fn hooks(boot: &Bootstrap) -> Hooks {
+    let (client, rank) = (boot.client.clone(), boot.rank);
+    // Where no launcher gathers reports the client prints them itself.
+    let gathered = boot.kind == Kind::Native;
     Hooks {
         on_blocked: Box::new(move |blocked| {
-            eprintln!("mpi: rank {rank}: {blocked}");
+            if gathered {
+                eprintln!("mpi: rank {rank}: {blocked}");
+            }
             let _ = client.report(&blocked.to_string());
         }),
         // A peer that is gone is an error of the operations that need it, and the launcher knows

@@ -3,8 +3,9 @@
 //! MPI 4.1 section 9.3. The functions of this crate return errors and run no handler; a face that
 //! shows plain calls passes each result through [`Comm::handle`].
 
+use crate::limits::PEER_FAILURE_GRACE;
 use crate::{Comm, process};
-use mpi_p2p::Error;
+use mpi_p2p::{Error, ErrorClass};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -73,6 +74,11 @@ pub fn fatal(error: &Error) -> ! {
 }
 
 fn die(error: &Error, caller: &Location<'_>) -> ! {
+    if matches!(error.class, ErrorClass::ProcFailed | ErrorClass::ProcFailedPending) {
+        // The launcher knows better which process failed first, and how. When it ends the job, the
+        // control thread ends this process meanwhile.
+        std::thread::sleep(PEER_FAILURE_GRACE);
+    }
     let place = if cfg!(debug_assertions) { format!(" (at {caller})") } else { String::new() };
     process::abort(error.class as i32, &format!("{error}{place}"))
 }

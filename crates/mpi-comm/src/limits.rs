@@ -20,6 +20,10 @@ pub const MAX_INFO_VALUE_BYTES: usize = 1_048_576;
 /// After this time a finalize that cannot complete says what it waits for.
 pub const FINALIZE_REPORT_AFTER: Duration = Duration::from_secs(10);
 
+/// Before a rank ends the job because a peer is gone, it waits so long for the launcher, which knows
+/// better what happened.
+pub const PEER_FAILURE_GRACE: Duration = Duration::from_secs(1);
+
 /// Time that the transports have, at the end, to get out what was sent.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 

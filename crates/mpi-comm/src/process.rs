@@ -1,9 +1,9 @@
 //! The life of MPI in this process: initialised once, finalised once, or aborted.
 
-use crate::comm::Comm;
+use crate::comm::{Comm, WaitsFor};
 use crate::core::Predefined;
 use crate::errhandler::fatal;
-use crate::limits::{CLOSE_TIMEOUT, FINALIZE_REPORT_AFTER};
+use crate::limits::CLOSE_TIMEOUT;
 use crate::start;
 use mpi_btl::Btl;
 use mpi_p2p::{Engine, Error, ErrorClass};
@@ -31,11 +31,12 @@ pub(crate) struct Process {
     pub(crate) engine: Arc<Engine>,
     pub(crate) client: Arc<dyn Client>,
     pub(crate) rank: u32,
-    pub(crate) host: String,
     pub(crate) level: ThreadLevel,
     pub(crate) main: ThreadId,
     pub(crate) appnum: Option<i32>,
     pub(crate) universe_size: Option<u32>,
+    /// After this time a finalize that cannot complete says what it waits for.
+    pub(crate) finalize_report: Duration,
 }
 
 enum State {
@@ -226,15 +227,11 @@ pub fn leave() {
     }
 }
 
-/// Prints the message and ends the job. The process exits with the low byte of `code`, with 1
-/// where that is 0.
+/// Ends the job; the launcher, or this process where there is none, prints the message. The process
+/// exits with the low byte of `code`, with 1 where that is 0.
 pub fn abort(code: i32, message: &str) -> ! {
-    match running("abort") {
-        Ok(process) => {
-            let (rank, host, pid) = (process.rank, &process.host, std::process::id());
-            eprintln!("rank {rank} ({host}, pid {pid}): {message}");
-        }
-        Err(_) => eprintln!("mpi: {message}"),
+    if running("abort").is_err() {
+        eprintln!("mpi: {message}");
     }
     end_job(code, message)
 }
@@ -254,11 +251,11 @@ impl Process {
         let callbacks = self_comm.attributes().clear(self_comm);
         let launcher = |error: mpi_pmi::PmiError| misuse("finalize", &error.to_string());
         self.client.finalizing().map_err(launcher)?;
-        let watch = Watch::start(self.rank, self.engine.clone());
+        let watch = Watch::start(self.rank, self.finalize_report, self.engine.clone());
         // None attached is no error here.
         let _ = self.engine.detach_buffer();
         // Nobody leaves while others still need what it sent, or its memory.
-        let together = world.barrier_of_tree();
+        let together = world.barrier_of_tree(&watch.0.waits_for);
         self.engine.close(CLOSE_TIMEOUT);
         drop(watch);
         self.client.finalized().map_err(launcher)?;
@@ -267,39 +264,58 @@ impl Process {
 }
 
 /// Says what a finalisation waits for, when it takes long.
-struct Watch(Arc<(Mutex<bool>, Condvar)>);
+struct Watch(Arc<Watched>);
+
+struct Watched {
+    over: Mutex<bool>,
+    changed: Condvar,
+    waits_for: WaitsFor,
+}
 
 impl Watch {
-    fn start(rank: u32, engine: Arc<Engine>) -> Watch {
-        let over = Arc::new((Mutex::new(false), Condvar::new()));
-        let watched = over.clone();
-        let body = move || {
-            if !Watch::over_within(&watched, FINALIZE_REPORT_AFTER) {
-                let mut waits = engine.pending_summary();
-                if waits.is_empty() {
-                    waits.push(String::from("ranks that have not called finalize"));
+    fn start(rank: u32, after: Duration, engine: Arc<Engine>) -> Watch {
+        // What the user left pending; the barrier's own receives are not news.
+        let pending = engine.pending_summary();
+        let watched = Arc::new(Watched {
+            over: Mutex::new(false),
+            changed: Condvar::new(),
+            waits_for: WaitsFor::default(),
+        });
+        let body = {
+            let watched = watched.clone();
+            move || {
+                if watched.is_over_within(after) {
+                    return;
                 }
-                let waits = waits.join("; ");
-                let seconds = FINALIZE_REPORT_AFTER.as_secs();
-                eprintln!("mpi: rank {rank}: finalize has waited {seconds} s for: {waits}");
+                let mut waits = pending;
+                if let Some(peer) = watched.waits_for.get() {
+                    waits.push(format!("rank {peer}, or one behind it, to call finalize"));
+                }
+                if waits.is_empty() {
+                    waits = engine.pending_summary();
+                }
+                let seconds = after.as_secs_f64();
+                eprintln!("mpi: rank {rank}: finalize has waited {seconds} s for: {}", waits.join("; "));
             }
         };
         let builder = std::thread::Builder::new().name(String::from("mpi-finalize"));
         // Without the thread there is one line less in a rare case.
         let _ = builder.stack_size(crate::limits::CONTROL_THREAD_STACK_BYTES).spawn(body);
-        Watch(over)
+        Watch(watched)
     }
+}
 
-    fn over_within(watched: &(Mutex<bool>, Condvar), time: Duration) -> bool {
-        let guard = watched.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = watched.1.wait_timeout_while(guard, time, |over| !*over);
+impl Watched {
+    fn is_over_within(&self, time: Duration) -> bool {
+        let guard = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(guard, time, |over| !*over);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.1.notify_all();
+        *self.0.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.changed.notify_all();
     }
 }

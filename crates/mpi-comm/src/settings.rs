@@ -3,6 +3,7 @@
 //! A value that makes no sense is an error that names the variable; it is never ignored. The
 //! variables that a launcher sets for its ranks are listed by `mpi_pmi::variables`.
 
+use crate::limits::FINALIZE_REPORT_AFTER;
 use std::time::Duration;
 
 /// One variable.
@@ -34,6 +35,8 @@ enum Kind {
 
 /// After this many seconds blocked, a rank says what it waits for.
 pub const BLOCKED_REPORT_SECONDS: &str = "MPI_BLOCKED_REPORT_SECONDS";
+/// After this many seconds a finalize that cannot complete says what it waits for.
+pub const FINALIZE_REPORT_SECONDS: &str = "MPI_FINALIZE_REPORT_SECONDS";
 /// Transports to use.
 pub const BTL: &str = "MPI_BTL";
 
@@ -66,6 +69,13 @@ pub const SETTINGS: &[Setting] = &[
         default: "by size and ranks, from a table",
         meaning: "algorithm of the collective NAME; mpi_coll::Settings::NAMES lists them",
         kind: Kind::Text,
+    },
+    Setting {
+        name: FINALIZE_REPORT_SECONDS,
+        unit: "seconds",
+        default: "10",
+        meaning: "time after which a finalize that cannot complete says what it waits for",
+        kind: Kind::Seconds,
     },
     Setting {
         name: "MPI_HOST_IP",
@@ -141,11 +151,17 @@ pub fn check_all(lookup: impl Fn(&str) -> Option<String>) -> Result<(), SettingE
 
 /// The time blocked after which a rank reports; `None` for never.
 pub fn blocked_report_after(lookup: impl Fn(&str) -> Option<String>) -> Option<Duration> {
-    let seconds = match lookup(BLOCKED_REPORT_SECONDS) {
-        Some(text) => text.trim().parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok())?,
-        None => Duration::from_secs(30),
-    };
-    (!seconds.is_zero()).then_some(seconds)
+    let time = seconds(lookup, BLOCKED_REPORT_SECONDS).unwrap_or(Duration::from_secs(30));
+    (!time.is_zero()).then_some(time)
+}
+
+/// The time after which a finalize that cannot complete says what it waits for.
+pub fn finalize_report_after(lookup: impl Fn(&str) -> Option<String>) -> Duration {
+    seconds(lookup, FINALIZE_REPORT_SECONDS).unwrap_or(FINALIZE_REPORT_AFTER)
+}
+
+fn seconds(lookup: impl Fn(&str) -> Option<String>, name: &str) -> Option<Duration> {
+    lookup(name)?.trim().parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok())
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process
         directory: Arc::new(directory),
         spin: SpinPolicy::new(mpi_node::cpuset::allowed_count(), boot.node_size.max(1) as usize),
         limits: limits(),
-        hooks: control::hooks(boot.rank, &boot.client),
+        hooks: control::hooks(&boot),
     });
     if level == ThreadLevel::Multiple {
         engine.set_threads_multiple();
@@ -67,11 +67,11 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process
         engine,
         client: boot.client,
         rank: boot.rank,
-        host: boot.host,
         level,
         main: std::thread::current().id(),
         appnum: boot.appnum,
         universe_size: boot.universe_size,
+        finalize_report: settings::finalize_report_after(settings::lookup),
     })
 }
 

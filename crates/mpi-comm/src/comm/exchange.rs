@@ -2,12 +2,13 @@
 //! exchanges on the management plane.
 
 use super::Comm;
-use crate::agreement::{Action, Agreement, Peer, Tree};
+use crate::agreement::{Action, Agreement, Peer, Side, Tree};
 use crate::pending::Link;
 use crate::words;
 use mpi_datatype::{RecvBuf, SendBuf};
 use mpi_p2p::{Context, Error, ErrorClass, SendMode, Source, Tag};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Members of a communicator that do something together: all of it, or those of a group.
 pub(crate) struct Team<'a> {
@@ -165,7 +166,7 @@ impl<'a> Team<'a> {
 
     /// What the member at index 0 says; others give how many words that are at most.
     pub(crate) fn tell_from_root(&self, words: Vec<u64>, most: usize) -> Result<Vec<u64>, Error> {
-        let tree = Tree::new(self.index, self.size, crate::agreement::Side::Alone);
+        let tree = Tree::new(self.index, self.size, Side::Alone);
         let words = match tree.parent() {
             Some(parent) => self.receive(parent, most)?,
             None => words,
@@ -211,9 +212,37 @@ pub(crate) fn broken(detail: &str) -> Error {
     Error::new(ErrorClass::Intern, "communicator creation", detail)
 }
 
+/// The rank that a barrier waits for at the moment.
+#[derive(Default)]
+pub(crate) struct WaitsFor(AtomicU32);
+
+impl WaitsFor {
+    pub(crate) fn get(&self) -> Option<u32> {
+        self.0.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    fn set(&self, peer: Option<u32>) {
+        self.0.store(peer.map_or(0, |peer| peer + 1), Ordering::Relaxed);
+    }
+}
+
 impl Comm {
     /// Waits until all members are here: up a tree and down again. Collective.
-    pub(crate) fn barrier_of_tree(&self) -> Result<(), Error> {
-        Team::all(self)?.gather_to_all(&[]).map(drop)
+    pub(crate) fn barrier_of_tree(&self, waits_for: &WaitsFor) -> Result<(), Error> {
+        let team = Team::all(self)?;
+        let tree = Tree::new(team.index, team.size, Side::Alone);
+        let hear = |peer: &Peer| {
+            if let Peer::Member(rank) = peer {
+                waits_for.set(Some(*rank));
+            }
+            team.receive(*peer, 0).map(drop)
+        };
+        tree.children().iter().try_for_each(hear)?;
+        if let Some(parent) = tree.parent() {
+            team.send(parent, &[])?;
+            hear(&parent)?;
+        }
+        waits_for.set(None);
+        tree.children().iter().try_for_each(|child| team.send(*child, &[]))
     }
 }

@@ -10,7 +10,7 @@ mod requests;
 mod topologies;
 
 pub use create::{PendingComm, SplitKind};
-pub(crate) use exchange::broken;
+pub(crate) use exchange::{WaitsFor, broken};
 pub use p2p::{Dest, Matched, NULL_STATUS, Source};
 pub use topologies::Neighbours;
 

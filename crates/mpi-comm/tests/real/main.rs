@@ -52,6 +52,10 @@ fn launches() -> Vec<Launch> {
         Launch::of("leaves", 2).ends(1),
         Launch::of("is_fatal", 2).ends(6).says("rank 2 is not in the communicator of 2 processes"),
         Launch::of("blocked", 2).with("MPI_BLOCKED_REPORT_SECONDS", "1").says("\"MPI_COMM_WORLD\""),
+        Launch::of("finalizes_late", 2)
+            .with("MPI_FINALIZE_REPORT_SECONDS", "0.5")
+            .says("rank 0: finalize has waited 0.5 s for: rank 1"),
+        Launch::of("killed", 3).ends(137),
         Launch::of("hello", 2).named("bad_btl").with("MPI_BTL", "carrier").ends(3).says("carrier"),
         Launch::of("hello", 0)
             .named("bad_setting")

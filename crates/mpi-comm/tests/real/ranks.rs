@@ -22,6 +22,8 @@ pub fn run(scenario: &str) {
         "leaves" => leaves(),
         "is_fatal" => is_fatal(),
         "blocked" => blocked(),
+        "finalizes_late" => finalizes_late(),
+        "killed" => killed(),
         "uninitialised" => drop(mpi_comm::world()),
         "finalised" => {
             join(ThreadLevel::Single);
@@ -191,6 +193,24 @@ fn blocked() {
         send(&world, Dest::Rank(0), 7, 1).unwrap();
     }
     mpi_comm::finalize().unwrap();
+}
+
+fn finalizes_late() {
+    let world = join(ThreadLevel::Single);
+    if world.rank() == 1 {
+        std::thread::sleep(Duration::from_millis(1500));
+    }
+    mpi_comm::finalize().unwrap();
+}
+
+/// Rank 1 is killed while the others wait for it, over a face that ends the job on errors.
+fn killed() {
+    let world = join(ThreadLevel::Single);
+    ring(&world);
+    if world.rank() == 1 {
+        std::process::Command::new("kill").args(["-9", &std::process::id().to_string()]).status().unwrap();
+    }
+    let _ = world.handle(receive(&world, Source::Rank(1), Tag::Is(99)));
 }
 
 fn number(name: &str, default: u64) -> u64 {
