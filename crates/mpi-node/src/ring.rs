@@ -14,8 +14,19 @@ use std::sync::Arc;
 
 /// Words that travel with a message beside its body.
 pub const HEAD_WORDS: usize = 5;
-/// Largest body that travels in the cell itself, in bytes.
-pub const INLINE_BYTES: usize = 40;
+/// Largest body that travels in the cells themselves, in bytes: [`FIRST_BYTES`] in the first,
+/// [`NEXT_BYTES`] in each following one.
+pub const INLINE_BYTES: usize = FIRST_BYTES + (INLINE_CELLS - 1) * NEXT_BYTES;
+/// Body bytes of a message's first cell.
+pub const FIRST_BYTES: usize = 40;
+/// Body bytes of a following cell.
+const NEXT_BYTES: usize = 60;
+/// Lines of the next body that an idle consumer keeps asking for.
+const IDLE_BODY_LINES: u32 = 4;
+/// Lines of a body that the producer asks for before it writes them.
+const OWNED_BODY_LINES: u32 = 16;
+/// Cells that one message may take.
+const INLINE_CELLS: usize = 2;
 
 /// Code in the flag's length field for a body outside the cell.
 const OUTSIDE: u32 = 0xFF;
@@ -33,7 +44,7 @@ pub(crate) struct Cell {
 #[derive(Debug, Clone, Copy)]
 struct Data {
     head: [u32; HEAD_WORDS],
-    body: [u8; INLINE_BYTES],
+    body: [u8; FIRST_BYTES],
 }
 
 /// A line of the body area.
@@ -46,6 +57,8 @@ const LINE: usize = 64;
 #[cfg(not(loom))]
 const _: () = {
     assert!(size_of::<Cell>() == 64);
+    assert!(size_of::<Data>() == NEXT_BYTES);
+    assert!(INLINE_BYTES < OUTSIDE as usize);
     assert!(size_of::<BodyLine>() == 64);
     assert!(core::mem::offset_of!(Cell, data) == 4);
 };
@@ -150,6 +163,8 @@ pub struct Consumer {
     returned_body: u32,
     cell_quarter: u32,
     body_quarter: u32,
+    /// Line of the body area where the next body probably starts.
+    body_at: u32,
 }
 
 // SAFETY: the pointers refer to shared memory that `alive` keeps; each end is used by one thread at a time.
@@ -185,50 +200,102 @@ impl Producer {
         first: &[u8],
         second: &[u8],
     ) -> Result<(), Full> {
-        if self.cells.wrapping_sub(self.seen_cells) >= self.memory.cell_count {
+        let len = first.len() + second.len();
+        let cells = cells_for(len);
+        if self.cells.wrapping_sub(self.seen_cells) + cells > self.memory.cell_count {
             self.look();
-            if self.cells.wrapping_sub(self.seen_cells) >= self.memory.cell_count {
+            if self.cells.wrapping_sub(self.seen_cells) + cells > self.memory.cell_count {
                 return Err(Full);
             }
         }
-        let len = first.len() + second.len();
-        let (code, place) =
-            if len <= INLINE_BYTES { (len as u32, None) } else { (OUTSIDE, Some(self.place(len)?)) };
-        let cell = self.memory.cell(self.at);
-        // Written straight into the cell: a copy built aside would be read back wider than it was
-        // written, which stalls.
-        cell.data.with_mut(|data| {
-            // SAFETY: the consumer has returned this cell and does not read it before the flag below.
-            let data = unsafe { &mut *data };
-            data.head = head;
-            match place {
-                None => {
-                    copy_small(&mut data.body, 0, first);
-                    if !second.is_empty() {
-                        copy_small(&mut data.body, first.len(), second);
-                    }
-                }
-                Some((offset, after)) => {
-                    data.body[0..4].copy_from_slice(&offset.to_ne_bytes());
-                    data.body[4..8].copy_from_slice(&(len as u32).to_ne_bytes());
-                    data.body[8..12].copy_from_slice(&after.to_ne_bytes());
-                    self.memory.write_body(offset, first);
-                    if !second.is_empty() {
-                        self.memory.write_body(offset + first.len() as u32, second);
-                    }
-                }
+        let code = if len <= INLINE_BYTES {
+            if len <= FIRST_BYTES {
+                self.write_small(head, first, second);
+            } else if second.is_empty() {
+                self.write_spanning(head, first);
+            } else {
+                let mut both = [0; INLINE_BYTES];
+                both[..first.len()].copy_from_slice(first);
+                both[first.len()..len].copy_from_slice(second);
+                self.write_spanning(head, &both[..len]);
             }
-        });
+            len as u32
+        } else {
+            let (offset, after) = self.place(len)?;
+            self.own_now(offset, len);
+            self.write_outside(head, [offset, len as u32, after], first, second);
+            OUTSIDE
+        };
         let flag = u32::from(self.lap) | u32::from(mark) << 16 | code << 24;
         // SYNC POINT: pairs with the acquire in `Consumer::pop`.
-        cell.flag.store(flag, Ordering::Release);
-        self.cells = self.cells.wrapping_add(1);
-        self.at += 1;
-        if self.at == self.memory.cell_count {
-            self.at = 0;
+        self.memory.cell(self.at).flag.store(flag, Ordering::Release);
+        self.cells = self.cells.wrapping_add(cells);
+        self.at += cells;
+        if self.at >= self.memory.cell_count {
+            self.at -= self.memory.cell_count;
             self.lap = self.lap.wrapping_add(1);
         }
         Ok(())
+    }
+
+    /// Words and body go straight into the cell: a copy built aside would be read back wider than
+    /// it was written, which stalls.
+    #[inline(always)]
+    fn write_small(&mut self, head: [u32; HEAD_WORDS], first: &[u8], second: &[u8]) {
+        self.memory.cell(self.at).data.with_mut(|data| {
+            // SAFETY: the consumer has returned this cell and does not read it before its flag.
+            let data = unsafe { &mut *data };
+            data.head = head;
+            copy_small(&mut data.body, 0, first);
+            if !second.is_empty() {
+                copy_small(&mut data.body, first.len(), second);
+            }
+        });
+    }
+
+    /// A body longer than one cell holds. The flags of the following cells keep their old lap,
+    /// which is none that the consumer waits for.
+    #[inline]
+    fn write_spanning(&mut self, head: [u32; HEAD_WORDS], body: &[u8]) {
+        let (start, mut rest) = body.split_at(FIRST_BYTES);
+        let mut at = self.at;
+        while !rest.is_empty() {
+            at = if at + 1 == self.memory.cell_count { 0 } else { at + 1 };
+            let (piece, later) = rest.split_at(rest.len().min(NEXT_BYTES));
+            self.memory.cell(at).data.with_mut(|data| {
+                // SAFETY: as in `write_small`; a piece is no longer than the data.
+                unsafe { core::ptr::copy_nonoverlapping(piece.as_ptr(), data.cast::<u8>(), piece.len()) }
+            });
+            rest = later;
+        }
+        self.write_small(head, start, &[]);
+    }
+
+    #[inline]
+    fn write_outside(&mut self, head: [u32; HEAD_WORDS], place: [u32; 3], first: &[u8], second: &[u8]) {
+        self.memory.write_body(place[0], first);
+        if !second.is_empty() {
+            self.memory.write_body(place[0] + first.len() as u32, second);
+        }
+        self.memory.cell(self.at).data.with_mut(|data| {
+            // SAFETY: as in `write_small`.
+            let data = unsafe { &mut *data };
+            data.head = head;
+            for (to, word) in data.body.chunks_exact_mut(4).zip(place) {
+                to.copy_from_slice(&word.to_ne_bytes());
+            }
+        });
+    }
+
+    /// Asks for all lines of a body at once, which copying alone does only a few at a time.
+    #[inline]
+    fn own_now(&self, offset: u32, len: usize) {
+        let start = offset / LINE as u32;
+        let lines = (len as u32).div_ceil(LINE as u32).min(OWNED_BODY_LINES);
+        for at in start..start + lines {
+            // SAFETY: inside the area; a prefetch touches nothing.
+            prefetch_to_write(unsafe { &*self.memory.body.add(at as usize) });
+        }
     }
 
     /// Finds `len` bytes in one piece in the body area; returns where, and the position after them.
@@ -267,7 +334,7 @@ impl Producer {
         let skip = if need > 0 && self.body_at + need > area { area - self.body_at } else { 0 };
         RoomWatch {
             memory: self.memory.clone(),
-            cells: self.cells,
+            cells_end: self.cells.wrapping_add(cells_for(len)),
             body_end: self.body.wrapping_add(skip + need),
         }
     }
@@ -276,7 +343,7 @@ impl Producer {
 /// Watches for room in a ring on behalf of its producer.
 pub struct RoomWatch {
     memory: RingMemory,
-    cells: u32,
+    cells_end: u32,
     body_end: u32,
 }
 
@@ -287,8 +354,17 @@ impl RoomWatch {
     /// True when there is room.
     pub fn is_open(&self) -> bool {
         let returned = self.memory.returned().load(Ordering::Acquire);
-        self.cells.wrapping_sub((returned >> 32) as u32) < self.memory.cell_count
+        self.cells_end.wrapping_sub((returned >> 32) as u32) <= self.memory.cell_count
             && self.body_end.wrapping_sub(returned as u32) <= self.memory.body_bytes()
+    }
+}
+
+#[inline(always)]
+fn cells_for(len: usize) -> u32 {
+    if len <= FIRST_BYTES || len > INLINE_BYTES {
+        1
+    } else {
+        1 + (len - FIRST_BYTES).div_ceil(NEXT_BYTES) as u32
     }
 }
 
@@ -338,6 +414,7 @@ impl Consumer {
             returned_body: 0,
             cell_quarter,
             body_quarter,
+            body_at: 0,
         }
     }
 
@@ -354,17 +431,27 @@ impl Consumer {
         // SYNC POINT: pairs with the release in `Producer::push`.
         let flag = cell.flag.load(Ordering::Acquire);
         if flag as u16 != self.lap {
+            // A message may span two cells. Having the second one here too makes both change
+            // hands at the same time when it comes.
+            prefetch(self.memory.cell(self.after(self.at)));
+            for line in 0..IDLE_BODY_LINES {
+                let at = (self.body_at + line).min(self.memory.body_lines - 1);
+                // SAFETY: inside the area; a prefetch touches nothing.
+                prefetch(unsafe { &*self.memory.body.add(at as usize) });
+            }
             return Popped::Empty;
         }
+        let at = self.at;
+        let code = flag >> 24;
+        let cells = if code == OUTSIDE { 1 } else { cells_for(code as usize) };
         // Moved on before the callback, which may panic: the message counts as taken.
-        self.cells = self.cells.wrapping_add(1);
-        self.at += 1;
-        if self.at == self.memory.cell_count {
-            self.at = 0;
+        self.cells = self.cells.wrapping_add(cells);
+        self.at += cells;
+        if self.at >= self.memory.cell_count {
+            self.at -= self.memory.cell_count;
             self.lap = self.lap.wrapping_add(1);
         }
         let mark = (flag >> 16) as u8;
-        let code = flag >> 24;
         // SAFETY: published by the flag; the producer does not write it again before it is returned.
         let data: &Data = cell.data.with(|data| unsafe { &*data });
         if code == OUTSIDE {
@@ -375,11 +462,14 @@ impl Consumer {
             }
             take(Message { mark, head: data.head, body: self.memory.body(offset, len) });
             self.body = after;
-        } else {
-            let Some(body) = data.body.get(..code as usize) else {
-                return Popped::Corrupt;
-            };
+            self.body_at = (offset + len).div_ceil(LINE as u32);
+        } else if let Some(body) = data.body.get(..code as usize) {
             take(Message { mark, head: data.head, body });
+        } else if code as usize <= INLINE_BYTES {
+            let joined = self.join(at, code as usize);
+            take(Message { mark, head: data.head, body: &joined[..code as usize] });
+        } else {
+            return Popped::Corrupt;
         }
         if self.cells.wrapping_sub(self.returned_cells) >= self.cell_quarter
             || self.body.wrapping_sub(self.returned_body) >= self.body_quarter
@@ -388,6 +478,30 @@ impl Consumer {
             return Popped::Returned;
         }
         Popped::Message
+    }
+
+    #[inline(always)]
+    fn after(&self, at: u32) -> u32 {
+        if at + 1 == self.memory.cell_count { 0 } else { at + 1 }
+    }
+
+    /// The body of a message that spans cells, in one piece.
+    #[inline]
+    fn join(&self, mut at: u32, len: usize) -> [u8; INLINE_BYTES] {
+        let mut joined = [0; INLINE_BYTES];
+        // SAFETY (both): published by the flag of the first cell.
+        self.memory.cell(at).data.with(|data| {
+            joined[..FIRST_BYTES]
+                .copy_from_slice(unsafe { &data.as_ref().expect("cells have addresses").body })
+        });
+        for piece in joined[FIRST_BYTES..len].chunks_mut(NEXT_BYTES) {
+            at = self.after(at);
+            self.memory.cell(at).data.with(|data| {
+                let bytes = unsafe { &*data.cast::<[u8; NEXT_BYTES]>() };
+                piece.copy_from_slice(&bytes[..piece.len()]);
+            });
+        }
+        joined
     }
 
     fn give_back(&mut self) {
@@ -399,9 +513,40 @@ impl Consumer {
     }
 }
 
+/// Asks for a line that will be read.
+#[inline(always)]
+fn prefetch<T>(line: &T) {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    // SAFETY: a prefetch of any address touches nothing.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(line).cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    let _ = line;
+}
+
+/// Asks for a line that will be written.
+#[inline(always)]
+fn prefetch_to_write<T>(line: &T) {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    // SAFETY: a prefetch of any address touches nothing.
+    unsafe {
+        // The intrinsic becomes a plain prefetch unless the compiler may assume the instruction,
+        // which processors without it take as a no-op.
+        core::arch::asm!(
+            "prefetchw [{}]",
+            in(reg) core::ptr::from_ref(line),
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    let _ = line;
+}
+
 /// Copies `from` to `at` in `to` without a call for the sizes that matter most.
 #[inline(always)]
-fn copy_small(to: &mut [u8; INLINE_BYTES], at: usize, from: &[u8]) {
+fn copy_small(to: &mut [u8; FIRST_BYTES], at: usize, from: &[u8]) {
     if at == 0 {
         if let Ok(eight) = <&[u8; 8]>::try_from(from) {
             to[..8].copy_from_slice(eight);
@@ -433,7 +578,7 @@ pub(crate) mod testing {
             cells: (0..cells)
                 .map(|_| Cell {
                     flag: AtomicU32::new(0),
-                    data: UnsafeCell::new(Data { head: [0; HEAD_WORDS], body: [0; INLINE_BYTES] }),
+                    data: UnsafeCell::new(Data { head: [0; HEAD_WORDS], body: [0; FIRST_BYTES] }),
                 })
                 .collect(),
             body: (0..body_lines).map(|_| BodyLine(UnsafeCell::new([0; LINE]))).collect(),
@@ -523,7 +668,7 @@ mod tests {
     #[test]
     fn a_cell_that_points_outside_is_refused() {
         let (mut producer, mut consumer) = testing::pair(8, 16);
-        producer.push(0, [0; HEAD_WORDS], &[1; 100], &[]).expect("room");
+        producer.push(0, [0; HEAD_WORDS], &[1; 200], &[]).expect("room");
         producer.memory.cell(0).data.with_mut(|d| {
             // SAFETY: single-threaded test.
             let data = unsafe { &mut *d };
@@ -531,7 +676,7 @@ mod tests {
         });
         assert_eq!(consumer.pop(|_| unreachable!()), Popped::Corrupt);
         producer.push(0, [0; HEAD_WORDS], &[1], &[]).expect("room");
-        producer.memory.cell(1).flag.store(1 | 41 << 24, Ordering::Relaxed);
+        producer.memory.cell(1).flag.store(1 | (INLINE_BYTES as u32 + 1) << 24, Ordering::Relaxed);
         assert_eq!(consumer.pop(|_| unreachable!()), Popped::Corrupt);
     }
 }
