@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Largest body sent at once, in bytes; longer messages are announced.
-pub const EAGER_BYTES: usize = 16 * 1024;
+pub const EAGER_BYTES: usize = 8 * 1024;
 /// Largest body of one frame in bytes: with the longest header it fits an inbox.
 pub const FRAME_BYTES: usize = 32 * 1024 - 128;
 /// Messages that a pair sends through the inbox before it claims a ring.

@@ -27,7 +27,11 @@ pub const LOCK_SPIN_TURNS: u32 = 100;
 pub const YIELD_TURNS: u32 = 1_000;
 /// A blocked rank looks after so long whether its peers are alive.
 pub const LIVENESS_PERIOD: Duration = Duration::from_millis(200);
-/// Smallest piece that one side claims in a copy by both sides, in bytes. A multiple of a page.
+/// Up to this length, in bytes, a copy by both sides is cut into two halves.
+pub const REGION_HALVES_BYTES: u64 = 128 * 1024;
+/// Below this length, in bytes, cutting costs more than it brings.
+pub const REGION_PIECE_BYTES_LEAST: u64 = 8 * 1024;
+/// Smallest piece of a longer copy, in bytes. A multiple of a page.
 pub const REGION_PIECE_BYTES_MIN: u64 = 16 * 1024;
-/// Largest such piece.
+/// Largest piece.
 pub const REGION_PIECE_BYTES_MAX: u64 = 256 * 1024;

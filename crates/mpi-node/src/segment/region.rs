@@ -6,7 +6,9 @@
 //! pieces into the taker's. Neither waits for the other except for a last piece under way.
 
 use crate::cross_copy;
-use crate::limits::{REGION_PIECE_BYTES_MAX, REGION_PIECE_BYTES_MIN};
+use crate::limits::{
+    REGION_HALVES_BYTES, REGION_PIECE_BYTES_LEAST, REGION_PIECE_BYTES_MAX, REGION_PIECE_BYTES_MIN,
+};
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 use std::io;
 
@@ -119,7 +121,7 @@ impl RegionSlot {
             let length = self.part_length.load(Ordering::Relaxed);
             let target = self.target.load(Ordering::Relaxed);
             let offset = self.part_offset.load(Ordering::Relaxed);
-            let piece = piece_length(remaining);
+            let piece = piece_length(length, remaining);
             if self.unclaimed.compare_exchange(now, now - piece, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
                 let start = length.wrapping_sub(remaining);
@@ -258,11 +260,15 @@ fn word(generation: u32, phase: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(phase)
 }
 
-/// Half of what is left, in whole pages, so that the pieces shrink towards the end and both
-/// sides finish together.
-fn piece_length(remaining: u64) -> u64 {
-    let half = (remaining / 2).next_multiple_of(4096);
-    half.clamp(REGION_PIECE_BYTES_MIN, REGION_PIECE_BYTES_MAX).min(remaining)
+/// Up to [`REGION_HALVES_BYTES`] one half for each side. Beyond, half of what is left, within
+/// bounds, so that the pieces shrink towards the end and both sides finish together. Whole pages.
+fn piece_length(total: u64, remaining: u64) -> u64 {
+    let piece = if total <= REGION_HALVES_BYTES {
+        (total / 2).next_multiple_of(4096)
+    } else {
+        (remaining / 2).next_multiple_of(4096).clamp(REGION_PIECE_BYTES_MIN, REGION_PIECE_BYTES_MAX)
+    };
+    piece.max(REGION_PIECE_BYTES_LEAST).min(remaining)
 }
 
 #[cfg(test)]
@@ -274,7 +280,7 @@ mod tests {
         for total in [1, 4095, 4096, 65_536, 100_001, 1 << 20, (4 << 20) + 17] {
             let mut remaining = total;
             while remaining > 0 {
-                let piece = piece_length(remaining);
+                let piece = piece_length(total, remaining);
                 assert!(piece > 0 && piece <= remaining);
                 remaining -= piece;
             }
