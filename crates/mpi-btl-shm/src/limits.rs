@@ -19,7 +19,7 @@ pub const WAKE_TO_HELP_BYTES: usize = 512 * 1024;
 /// Bytes of messages from a peer not yet named that are set aside before the inbox waits.
 pub const UNNAMED_BYTES: usize = 1 << 20;
 /// Idle polls between two looks at the clock.
-pub const IDLE_POLLS_PER_CLOCK: u32 = 4096;
+pub const IDLE_POLLS_PER_CLOCK: u32 = 256;
 /// A waiting rank looks after so long whether its peers live.
 pub const LIVENESS_PERIOD: Duration = mpi_node::limits::LIVENESS_PERIOD;
 

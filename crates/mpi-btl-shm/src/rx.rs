@@ -181,7 +181,7 @@ impl Rx {
     fn poll_inbox(&mut self, budget: usize, sink: &mut dyn Sink) -> usize {
         let mut taken = 0;
         if !self.unnamed.is_empty() {
-            taken += self.poll_unnamed(sink);
+            taken += self.poll_unnamed(budget, sink);
         }
         while taken < budget && self.inbox.ready() && !self.unnamed.is_full() {
             let mut outcome = None;
@@ -225,11 +225,12 @@ impl Rx {
 
     /// Delivers what was set aside from peers that have a name now.
     #[cold]
-    fn poll_unnamed(&mut self, sink: &mut dyn Sink) -> usize {
+    fn poll_unnamed(&mut self, budget: usize, sink: &mut dyn Sink) -> usize {
         let mut taken = 0;
         for slot in self.unnamed.slots() {
             let Some(peer) = self.peer_or_introduce(slot, sink) else { continue };
-            for record in self.unnamed.take(slot) {
+            while taken < budget {
+                let Some(record) = self.unnamed.take(slot) else { break };
                 let after = deliver(peer.ep, record.message(), sink);
                 self.follow_up(&peer, after, sink);
                 taken += 1;
@@ -258,15 +259,21 @@ impl Rx {
             if peer.down.load(Ordering::Relaxed) {
                 continue;
             }
-            if let Presence::Gone(pid) = self.shared.segment.presence(slot) {
-                // What it sent before it died comes first.
+            let why = match self.shared.segment.presence(slot) {
+                Presence::Gone(pid) => Down::Reset(format!("its process {pid} ended without a goodbye")),
+                // It knew nothing of this rank, to which it therefore said nothing.
+                Presence::Left => Down::Goodbye,
+                Presence::Absent | Presence::Present => continue,
+            };
+            {
+                // What it sent before comes first.
                 while self.poll_inbox(usize::MAX, sink) > 0 {}
                 while let Some(at) = self.ring_of.get(peer.ep.0 as usize).copied().filter(|at| *at > 0) {
                     if self.poll_ring(at as usize - 1, usize::MAX, sink) == 0 {
                         break;
                     }
                 }
-                self.lose(&peer, Down::Reset(format!("its process {pid} ended")), sink);
+                self.lose(&peer, why, sink);
             }
         }
     }

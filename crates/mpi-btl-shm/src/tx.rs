@@ -32,6 +32,8 @@ struct Way {
     /// Messages sent through the inbox; no further ring is tried once past the limit.
     sent: u32,
     get: bool,
+    /// This side has said goodbye, or is about to.
+    closed: bool,
     peer: Arc<Peer>,
 }
 
@@ -46,6 +48,32 @@ impl Tx {
             Some(Some(way)) => Ok(way),
             _ => Err(SendError::Down("it was never connected".to_owned())),
         }
+    }
+
+    fn open_way(&mut self, ep: Ep, slot: u32) {
+        let segment = &self.shared.segment;
+        // A peer that has not attached yet will be able to do what this process can.
+        let get = self.shared.cross_copy
+            && (segment.presence(slot) == Presence::Absent || segment.may_cross_copy(slot));
+        let peer = self.shared.name(slot, ep);
+        let at = ep.0 as usize;
+        if self.ways.len() <= at {
+            self.ways.resize_with(at + 1, || None);
+        }
+        if self.ways[at].is_none() {
+            let inbox = segment.inbox_sender(slot);
+            self.ways[at] = Some(Way { ring: None, inbox, sent: 0, get, closed: false, peer });
+        }
+    }
+
+    /// Sends to a peer that introduced itself and was not connected from here.
+    #[cold]
+    fn send_to_introduced(&mut self, ep: Ep, msg: Am<'_>) -> Result<Sent, SendError> {
+        let Some(slot) = self.shared.slot_of(ep) else {
+            return Err(SendError::Down("it was never connected".to_owned()));
+        };
+        self.open_way(ep, slot);
+        self.send(ep, msg)
     }
 
     /// Remembers that `ep` waits for room for `len` bytes.
@@ -68,7 +96,10 @@ impl Tx {
         for ep in waiting {
             let Ok(way) = self.way(ep) else { continue };
             if way.push(mark::GOODBYE, [0; HEAD_WORDS], &[], &[]).is_err() {
-                self.goodbyes.push(ep);
+                // A peer that is gone makes no room any more.
+                if !way.peer.down.load(Ordering::Relaxed) {
+                    self.goodbyes.push(ep);
+                }
             } else if let Some(Some(way)) = self.ways.get(ep.0 as usize) {
                 way.peer.sleeper.wake_if_asleep(&mut self.ringer);
             }
@@ -78,6 +109,16 @@ impl Tx {
     /// Where the kernel will not copy: tells the owner, who then sends frames.
     fn refused(why: &str) -> RemoteError {
         RemoteError::Refused(why.to_owned())
+    }
+}
+
+impl Drop for Tx {
+    /// With every goodbye said this rank leaves in good order; else the others see it gone.
+    fn drop(&mut self) {
+        let done = |way: &Way| way.closed || way.peer.down.load(Ordering::Relaxed);
+        if self.goodbyes.is_empty() && self.ways.iter().flatten().all(done) {
+            self.shared.segment.leave();
+        }
     }
 }
 
@@ -142,33 +183,22 @@ impl BtlTx for Tx {
                 });
             }
         };
-        // A peer that has not attached yet will be able to do what this process can.
-        let get = self.shared.cross_copy
-            && (segment.presence(slot) == Presence::Absent || segment.may_cross_copy(slot));
-        let known = self.shared.name(slot, peer.ep);
-        let at = peer.ep.0 as usize;
-        if self.ways.len() <= at {
-            self.ways.resize_with(at + 1, || None);
-        }
-        if self.ways[at].is_none() {
-            let inbox = segment.inbox_sender(slot);
-            self.ways[at] = Some(Way { ring: None, inbox, sent: 0, get, peer: known });
-        }
+        self.open_way(peer.ep, slot);
         Ok(())
     }
 
     #[inline]
     fn send(&mut self, ep: Ep, msg: Am<'_>) -> Result<Sent, SendError> {
+        let Some(Some(way)) = self.ways.get_mut(ep.0 as usize) else {
+            return self.send_to_introduced(ep, msg);
+        };
         let (first, second): (&[u8], &[u8]) = match msg.body {
             Body::Bytes(bytes) => (bytes, &[]),
             Body::Two(first, second) => (first, second),
             Body::Lent(..) => return Err(SendError::Down("a body was lent that cannot be".to_owned())),
         };
-        let Some(Some(way)) = self.ways.get_mut(ep.0 as usize) else {
-            return Err(SendError::Down("it was never connected".to_owned()));
-        };
-        if way.peer.down.load(Ordering::Relaxed) {
-            return Err(SendError::Down("it has left".to_owned()));
+        if way.closed || way.peer.down.load(Ordering::Relaxed) {
+            return Err(way.gone());
         }
         if way.ring.is_none() {
             if way.sent < MESSAGES_BEFORE_RING {
@@ -269,13 +299,11 @@ impl BtlTx for Tx {
 
     fn close(&mut self, ep: Ep) {
         let Ok(way) = self.way(ep) else { return };
-        let down = way.peer.down.load(Ordering::Relaxed);
+        if std::mem::replace(&mut way.closed, true) {
+            return;
+        }
         self.goodbyes.push(ep);
         self.say_goodbyes();
-        if down {
-            // One who left first may wait for the answer; one who died makes no room any more.
-            self.goodbyes.retain(|g| *g != ep);
-        }
     }
 
     fn wake(&mut self, ep: Ep) {
@@ -286,6 +314,12 @@ impl BtlTx for Tx {
 }
 
 impl Way {
+    #[cold]
+    fn gone(&self) -> SendError {
+        let fact = if self.closed { "this side has said goodbye" } else { "it has left" };
+        SendError::Down(fact.to_owned())
+    }
+
     /// Asks the kernel.
     fn peer_is_gone(&self, shared: &Shared) -> bool {
         matches!(shared.segment.presence(self.peer.slot), Presence::Gone(_))

@@ -55,9 +55,14 @@ impl Unnamed {
         self.records.keys().copied().collect()
     }
 
-    pub(crate) fn take(&mut self, slot: u32) -> VecDeque<Record> {
-        let records = self.records.remove(&slot).unwrap_or_default();
-        self.bytes -= records.iter().map(|r| size_of::<Record>() + r.body.len()).sum::<usize>();
-        records
+    /// The oldest record of a sender.
+    pub(crate) fn take(&mut self, slot: u32) -> Option<Record> {
+        let records = self.records.get_mut(&slot)?;
+        let record = records.pop_front()?;
+        if records.is_empty() {
+            self.records.remove(&slot);
+        }
+        self.bytes -= size_of::<Record>() + record.body.len();
+        Some(record)
     }
 }

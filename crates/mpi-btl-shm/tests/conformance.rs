@@ -1,45 +1,49 @@
-//! The shared-memory backend passes what every transport must pass, with and without
-//! cross-process copy.
+//! The shared-memory backend passes what every transport must pass, several endpoints in one
+//! process.
 
 use mpi_btl::{Btl, Ep, OpenEnv, PeerInfo};
-use mpi_btl_shm::{CROSS_COPY_SETTING, Shm};
+use mpi_btl_shm::Shm;
 use mpi_btl_sim::conformance::{self, End, Harness};
-use std::os::fd::{AsRawFd, OwnedFd};
+use mpi_node::segment::{self, Segment};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 const JOB: &str = "conformance";
 
 struct Node {
     settings: fn(&str) -> Option<String>,
+    /// Ranks of the segment beyond those made, so that its rings are the short ones.
+    spare: u32,
     segment: Option<OwnedFd>,
 }
 
 impl Harness for Node {
     fn make(&mut self, n: usize) -> Vec<End> {
-        let segment = mpi_node::segment::create(n as u32).expect("a node segment");
-        let end = |rank: usize| {
+        let fd = segment::create(n as u32 + self.spare).expect("memfd");
+        let end = |rank: u32| {
             let env = OpenEnv {
                 job: JOB.to_owned(),
-                secret: [0; 32],
-                world_rank: rank as u32,
+                secret: [9; 32],
+                world_rank: rank,
                 world_size: n as u32,
-                node_slot: Some(rank as u32),
-                segment: Some(segment.as_raw_fd()),
+                node_slot: Some(rank),
+                segment: Some(fd.as_raw_fd()),
                 multihost: false,
                 settings: self.settings,
             };
-            let opened = Shm.open(&env).expect("the segment is there");
+            let opened = Shm.open(&env).expect("a segment is there");
             let info = PeerInfo {
-                ep: Ep(rank as u32),
+                ep: Ep(rank),
                 job: JOB.to_owned(),
-                world_rank: rank as u32,
-                node_slot: Some(rank as u32),
-                host: "here".to_owned(),
-                addresses: opened.address.map(|a| ("shm".to_owned(), a)).into_iter().collect(),
+                world_rank: rank,
+                node_slot: Some(rank),
+                host: "localhost".to_owned(),
+                addresses: Default::default(),
             };
             End { tx: opened.tx, rx: opened.rx, info }
         };
-        let ends = (0..n).map(end).collect();
-        self.segment = Some(segment);
+        let ends = (0..n as u32).map(end).collect();
+        self.segment = Some(fd);
         ends
     }
 
@@ -47,24 +51,31 @@ impl Harness for Node {
         std::thread::yield_now();
     }
 
-    /// Memory does not notice a death: the launcher tells the ranks of a node.
-    fn kill(&mut self, _index: usize, _end: End) -> bool {
-        false
+    /// A record of a kind that does not exist, under the sender's name.
+    fn garbage(&mut self, from: usize, to: usize) -> bool {
+        let fd = self.segment.as_ref().expect("endpoints were made");
+        let segment = Arc::new(Segment::attach(fd.as_fd(), from as u32).expect("attach"));
+        segment.inbox_sender(to as u32).push(200, [7; 5], b"nonsense", &[]).expect("room");
+        std::mem::forget(segment);
+        true
     }
+}
 
-    /// There is no wire to put nonsense on.
-    fn garbage(&mut self, _from: usize, _to: usize) -> bool {
-        false
-    }
+fn run(spare: u32, settings: fn(&str) -> Option<String>) {
+    conformance::run_all(&mut Node { settings, spare, segment: None });
 }
 
 #[test]
 fn with_cross_process_copy() {
-    conformance::run_all(&mut Node { settings: |_| None, segment: None });
+    run(0, |_| None);
 }
 
 #[test]
 fn without_cross_process_copy() {
-    let settings = |name: &str| (name == CROSS_COPY_SETTING).then(|| "0".to_owned());
-    conformance::run_all(&mut Node { settings, segment: None });
+    run(0, |name| (name == mpi_btl_shm::CROSS_COPY_SETTING).then(|| "0".to_owned()));
+}
+
+#[test]
+fn on_a_large_node() {
+    run(500, |_| None);
 }

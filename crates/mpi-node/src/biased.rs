@@ -436,7 +436,8 @@ mod model {
 
     fn check(f: impl Fn() + Send + Sync + 'static) {
         let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
+        model.preemption_bound = Some(2);
+        model.max_branches = 10_000;
         model.check(f);
     }
 

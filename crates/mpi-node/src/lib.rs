@@ -7,7 +7,6 @@
 //! Lock-free parts follow the `primitive` module, which maps atomics to `core` or to `loom`;
 //! `RUSTFLAGS="--cfg loom" cargo test -p mpi-node --release` runs the models.
 #![deny(missing_docs)]
-#![allow(dead_code)]
 
 mod biased;
 pub mod cpuset;

@@ -22,9 +22,9 @@ pub const RINGS_PER_RANK: usize = 48;
 /// Slots in which a rank offers memory for cross-process copy.
 pub const REGION_SLOTS: usize = 256;
 /// Turns that a thread spins on a held lock before it sleeps.
-pub const LOCK_SPIN_TURNS: u32 = 100;
+pub const LOCK_SPIN_TURNS: u32 = if cfg!(loom) { 1 } else { 100 };
 /// Turns for which a thread that lets others in waits for one of them to enter.
-pub const YIELD_TURNS: u32 = 1_000;
+pub const YIELD_TURNS: u32 = if cfg!(loom) { 1 } else { 1_000 };
 /// A blocked rank looks after so long whether its peers are alive.
 pub const LIVENESS_PERIOD: Duration = Duration::from_millis(200);
 /// Up to this length, in bytes, a copy by both sides is cut into two halves.

@@ -75,6 +75,7 @@ pub(crate) struct RingMemory {
     pub(crate) cell_count: u32,
     pub(crate) body: *const BodyLine,
     pub(crate) body_lines: u32,
+    #[allow(dead_code, reason = "held so that the memory stays mapped")]
     pub(crate) alive: Arc<dyn Any + Send + Sync>,
 }
 

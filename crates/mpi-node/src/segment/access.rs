@@ -1,6 +1,6 @@
 //! The parts of a mapped segment, handed out as their own types.
 
-use super::control::{ABSENT, LEFT, PRESENT, RankControl};
+use super::control::{ABANDONED, ABSENT, LEFT, PRESENT, RankControl};
 use super::layout::CELL;
 use super::region::{Offer, RegionSlot};
 use super::{PAGE, Segment, reserve, sleep};
@@ -22,7 +22,7 @@ pub enum Presence {
     Present,
     /// It said goodbye.
     Left,
-    /// Its process ended without a goodbye; its process id.
+    /// It ended without a goodbye; its process id.
     Gone(u32),
 }
 
@@ -85,6 +85,12 @@ impl Segment {
         self.control(slot).identity.0.label.load(Ordering::Relaxed)
     }
 
+    /// Unless it left in good order, the others see that this rank is gone.
+    pub(super) fn disappear(&self) {
+        let state = &self.control(self.slot).identity.0.state;
+        let _ = state.compare_exchange(PRESENT, ABANDONED, Ordering::Release, Ordering::Relaxed);
+    }
+
     /// Process id of a rank that has attached.
     fn pid_of(&self, rank: u32) -> Option<u32> {
         let identity = &self.control(rank).identity.0;
@@ -97,6 +103,7 @@ impl Segment {
         match identity.state.load(Ordering::Acquire) {
             ABSENT => Presence::Absent,
             LEFT => Presence::Left,
+            ABANDONED => Presence::Gone(identity.pid.load(Ordering::Relaxed)),
             _ => {
                 let pid = identity.pid.load(Ordering::Relaxed);
                 if process_ended(pid) { Presence::Gone(pid) } else { Presence::Present }

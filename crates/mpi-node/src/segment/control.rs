@@ -29,7 +29,7 @@ pub(crate) struct RankControl {
 /// Who the rank is. Written by the rank itself before `state`.
 #[repr(C)]
 pub(crate) struct Identity {
-    /// [`ABSENT`], [`PRESENT`] or [`LEFT`].
+    /// [`ABSENT`], [`PRESENT`], [`LEFT`] or [`ABANDONED`].
     pub(crate) state: AtomicU32,
     pub(crate) pid: AtomicU32,
     /// What the layer above shows about itself.
@@ -48,3 +48,5 @@ pub(crate) const ABSENT: u32 = 0;
 pub(crate) const PRESENT: u32 = 1;
 /// Said goodbye.
 pub(crate) const LEFT: u32 = 2;
+/// Unmapped the segment without a goodbye.
+pub(crate) const ABANDONED: u32 = 3;

@@ -262,6 +262,12 @@ impl Segment {
     }
 }
 
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.disappear();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
