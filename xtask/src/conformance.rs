@@ -42,8 +42,9 @@ const MUST_PASS: &[&str] = &[
     "wait_any",
 ];
 
-/// Examples that say themselves how many ranks they need at least.
-const LEAST_RANKS: &[(&str, u32)] = &[("all_gather_bool", 2)];
+/// Examples that need more than one rank: the first says so, the second tells what it sent from what it received by
+/// the sender's rank.
+const LEAST_RANKS: &[(&str, u32)] = &[("all_gather_bool", 2), ("immediate_multiple_requests", 2)];
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -161,6 +162,7 @@ unexpected_cfgs = {{ level = "warn", check-cfg = ["cfg(msmpi)"] }}
 
 [profile.dev]
 opt-level = 1
+debug = false
 
 [workspace]
 "#
