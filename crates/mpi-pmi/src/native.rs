@@ -355,3 +355,135 @@ fn version_mismatch(theirs: u32, reason: String) -> PmiError {
 fn check_length(what: &'static str, length: usize, limit: usize) -> Result<(), PmiError> {
     if length > limit { Err(PmiError::TooLong { what, length, limit }) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{Action, Server};
+    use std::thread;
+
+    const BOUND: Duration = Duration::from_secs(30);
+
+    fn ends() -> (OwnedFd, UnixStream) {
+        let (rank, launcher) = UnixStream::pair().unwrap();
+        launcher.set_read_timeout(Some(BOUND)).unwrap();
+        (rank.into(), launcher)
+    }
+
+    fn say(to: &UnixStream, message: &ToRank) {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        (&mut &*to).write_all(&bytes).unwrap();
+    }
+
+    /// A launcher of one rank, which answers as the server says until the rank closes.
+    fn serve(launcher: UnixStream, said: std::sync::mpsc::Sender<Action>) {
+        let mut server =
+            Server::new(vec![Welcome { version: STARTUP_VERSION, size: 1, ..Welcome::default() }]);
+        let mut frames = Frames::default();
+        let mut bytes = [0; 1000];
+        loop {
+            match (&launcher).read(&mut bytes) {
+                Ok(0) | Err(_) => return,
+                Ok(n) => frames.push(&bytes[..n]),
+            }
+            while let Some(body) = frames.pop().unwrap() {
+                for action in server.receive(0, ToLauncher::decode(body).unwrap()) {
+                    match action {
+                        Action::Send { message, .. } => say(&launcher, &message),
+                        other => said.send(other).unwrap(),
+                    }
+                }
+            }
+        }
+    }
+
+    fn connected() -> (Native, std::sync::mpsc::Receiver<Action>) {
+        let (rank, launcher) = ends();
+        let (said, heard) = std::sync::mpsc::channel();
+        thread::spawn(move || serve(launcher, said));
+        (Native::connect(rank, 0, BOUND).unwrap().0, heard)
+    }
+
+    fn refusal(answer: impl FnOnce(&UnixStream) + Send + 'static) -> PmiError {
+        let (rank, launcher) = ends();
+        thread::spawn(move || {
+            let mut hello = [0; 64];
+            let _ = (&launcher).read(&mut hello);
+            answer(&launcher);
+        });
+        Native::connect(rank, 0, BOUND).err().unwrap()
+    }
+
+    #[test]
+    fn many_threads_share_the_connection_with_a_control_thread() {
+        let (native, heard) = connected();
+        native.put("k", b"v").unwrap();
+        native.started().unwrap();
+        let mut events = native.events().unwrap();
+        assert!(native.events().is_none(), "taken once");
+        let control = thread::spawn(move || events.wait());
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        assert_eq!(native.get(0, "k").unwrap().as_deref(), Some(&b"v"[..]));
+                        assert_eq!(native.get(0, "other").unwrap(), None);
+                    }
+                });
+            }
+        });
+        native.fence().unwrap();
+        native.abort(3, "why");
+        let abort = Action::Abort { rank: 0, code: 3, message: String::from("why") };
+        assert_eq!(heard.recv_timeout(BOUND), Ok(abort));
+        native.shared.socket.shutdown(std::net::Shutdown::Both).unwrap();
+        assert_eq!(control.join().unwrap(), Event::LauncherGone);
+        assert!(matches!(native.get(0, "k"), Err(PmiError::Lost { .. })));
+    }
+
+    #[test]
+    fn a_launcher_that_misbehaves_is_named_and_never_waited_for() {
+        let error = refusal(|_| ());
+        assert!(matches!(error, PmiError::Lost { what: "hello", .. }), "{error}");
+        let error = refusal(|to| (&mut &*to).write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap());
+        assert!(error.to_string().contains("malformed"), "{error}");
+        let error = refusal(|to| say(to, &ToRank::Refused { version: 9, reason: String::from("too new") }));
+        assert!(matches!(error, PmiError::Version { .. }), "{error}");
+        assert!(error.to_string().contains("protocol 9") && error.to_string().contains("too new"), "{error}");
+        let error = refusal(|to| say(to, &ToRank::Welcome(Box::default())));
+        assert!(matches!(error, PmiError::Version { .. }), "{error}");
+    }
+
+    #[test]
+    fn an_answer_that_nobody_waits_for_is_dropped_and_events_are_bounded() {
+        let (rank, launcher) = ends();
+        let welcome = Welcome { version: STARTUP_VERSION, size: 1, ..Welcome::default() };
+        say(&launcher, &ToRank::Welcome(Box::new(welcome)));
+        let (native, _) = Native::connect(rank, 0, BOUND).unwrap();
+        let writer = thread::spawn(move || {
+            for id in 0..2 * EVENTS_MAX as u64 {
+                say(&launcher, &ToRank::FenceDone { id: id + 100 });
+                say(&launcher, &ToRank::ReportWanted);
+            }
+            say(&launcher, &ToRank::Value { id: 1, value: None });
+            launcher
+        });
+        assert_eq!(native.get(0, "k"), Ok(None));
+        let inbox = native.shared.lock();
+        assert_eq!((inbox.events.len(), inbox.fences.len()), (EVENTS_MAX, 0));
+        drop(inbox);
+        writer.join().unwrap();
+    }
+
+    #[test]
+    fn waiting_is_bounded() {
+        let (rank, launcher) = ends();
+        let welcome = Welcome { version: STARTUP_VERSION, size: 2, ..Welcome::default() };
+        say(&launcher, &ToRank::Welcome(Box::new(welcome)));
+        let (native, _) = Native::connect(rank, 0, Duration::from_millis(20)).unwrap();
+        assert_eq!(native.get(1, "k"), Err(PmiError::Timeout { what: "get", seconds: 0 }));
+        assert!(matches!(native.put(&"k".repeat(300), b""), Err(PmiError::TooLong { what: "key", .. })));
+        drop(launcher);
+    }
+}

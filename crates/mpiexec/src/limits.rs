@@ -20,7 +20,8 @@ pub const KILL_AFTER_SIGNAL: Duration = Duration::from_secs(3);
 pub const GONE_AFTER_KILL: Duration = Duration::from_secs(5);
 /// How long ranks may take to say what they wait for.
 pub const REPORTS: Duration = Duration::from_secs(1);
-/// Least time between two pictures that ranks ask for by reporting unasked.
+/// Least time from a picture that ranks ask for by reporting unasked to the next one; it doubles
+/// each time.
 pub const PICTURES_APART: Duration = Duration::from_secs(30);
 
 /// A part of a line that nothing follows is shown after this time.

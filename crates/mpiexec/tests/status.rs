@@ -28,7 +28,7 @@ fn all_exit_0() {
 #[test]
 fn a_rank_exits_with_a_status() {
     check("-n 2", "init events @1 exit:7 @all sleep:100", 7, "mpiexec: rank 1 (pid ");
-    check("-n 2", "@0 exit:9 @all sleep:100", 9, ") exited with status 9 after ");
+    check("-n 2", "@0 exit:9 @all sleep:100", 9, ") exited with status 9");
 }
 
 #[test]
@@ -132,6 +132,26 @@ fn the_timeout_shows_what_the_ranks_wait_for() {
     for expected in ["rank 1: tea", "rank 0: pid ", "it does not answer", "rank 2: has not initialised MPI"] {
         assert!(done.err.contains(expected), "{expected:?} is not in {done:?}");
     }
+}
+
+#[test]
+fn a_rank_that_is_blocked_for_long_shows_what_all_wait_for() {
+    let done =
+        Run::new("-n 3").rank("init events:coffee @1 report:tea sleep:1 @0 sleep:1 @all finalize").done();
+    assert_eq!(done.status, 0, "{done:?}");
+    for expected in ["rank 1 has been blocked for long", "  rank 1: tea", "  rank 0: coffee"] {
+        assert!(done.err.contains(expected), "{expected:?} is not in {done:?}");
+    }
+}
+
+#[test]
+fn a_cargo_example_is_built_and_run() {
+    let package = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let done = Run::new("-q -n 2 --example rank -p mpiexec -- print:hello\\n").dir(package).done();
+    assert_eq!((done.status, done.out.as_str()), (0, "hello\nhello\n"), "{done:?}");
+    let done = Run::new("-q -n 2 --example no-such-example").dir(package).done();
+    assert_eq!(done.status, 3, "{done:?}");
+    assert!(done.err.contains("no example \"no-such-example\"; there are: "), "{done:?}");
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! The launcher's end of one rank's control channel: frames in, frames out, never blocking.
 
-use crate::limits::CONTROL_WAITING_MAX_BYTES;
 use mpi_wire::startup::{Frames, ToLauncher, ToRank};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -57,10 +56,15 @@ impl Control {
         incoming
     }
 
-    /// Sends a message, or keeps it until the rank takes it. False: the rank takes nothing any more.
-    pub fn send(&mut self, message: &ToRank) -> bool {
+    /// Sends a message, or keeps it until the rank takes it.
+    pub fn send(&mut self, message: &ToRank) {
         message.encode(&mut self.out);
-        self.flush() && self.out.len() <= CONTROL_WAITING_MAX_BYTES
+        self.flush();
+    }
+
+    /// Bytes that the rank has not taken yet.
+    pub fn waiting(&self) -> usize {
+        self.out.len()
     }
 
     /// Sends what waits. False: the rank takes nothing any more.

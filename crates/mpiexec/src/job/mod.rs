@@ -87,6 +87,7 @@ struct Running<'a> {
     timeout_at: Option<Instant>,
     picture: Option<Picture>,
     last_picture: Option<Instant>,
+    pictures_apart: Duration,
     buffer: Vec<u8>,
 }
 
@@ -136,6 +137,7 @@ impl<'a> Running<'a> {
             timeout_at: job.timeout.map(|timeout| begun + timeout),
             picture: None,
             last_picture: None,
+            pictures_apart: limits::PICTURES_APART / 2,
             buffer: vec![0; limits::READ_BYTES],
         };
         running.watch_signals()?;
@@ -214,7 +216,7 @@ impl<'a> Running<'a> {
     fn decide(&mut self) {
         self.failures.sort_by_key(|f| f.rank);
         let Some(first) = self.failures.first().cloned() else { return };
-        let line = format!("{} {} after {}", self.name(first.rank), first.how, self.elapsed());
+        let line = format!("{} {}", self.name_and_time(first.rank), first.how);
         for failure in std::mem::take(&mut self.failures) {
             self.drain_rank(failure.rank);
             if failure.rank != first.rank && self.job.verbose {
@@ -320,8 +322,10 @@ impl<'a> Running<'a> {
             picture.answer(rank, text);
             return;
         }
-        let recent = self.last_picture.is_some_and(|at| at.elapsed() < limits::PICTURES_APART);
+        let recent = self.last_picture.is_some_and(|at| at.elapsed() < self.pictures_apart);
         if self.phase == Phase::Running && !recent {
+            // A wait that is meant to be long says so ever more rarely.
+            self.pictures_apart = self.pictures_apart.saturating_mul(2);
             let title = format!("rank {rank} has been blocked for long; what the ranks wait for:");
             self.take_picture(title, BTreeMap::from([(rank, text)]), Then::GoOn);
         }
@@ -329,14 +333,25 @@ impl<'a> Running<'a> {
 
     fn send(&mut self, rank: usize, message: &ToRank) {
         let Some(control) = self.ranks.get_mut(rank).and_then(|r| r.control.as_mut()) else { return };
-        // A rank that takes nothing is gone or will be found stuck by its end.
-        let _ = control.send(message);
+        // A rank that has gone takes nothing; its end tells so.
+        control.send(message);
+        if control.waiting() > limits::CONTROL_WAITING_MAX_BYTES {
+            self.ranks[rank].control = None;
+            self.broken(rank, "it asks and does not read the answers");
+            return;
+        }
         self.watch_control(rank);
     }
 
     fn name(&self, rank: usize) -> String {
         let pid = self.ranks.get(rank).map_or(0, |r| r.pid);
         format!("rank {rank} (pid {pid} on {})", self.plan.host)
+    }
+
+    /// As `name`, with how long the job has run.
+    fn name_and_time(&self, rank: usize) -> String {
+        let pid = self.ranks.get(rank).map_or(0, |r| r.pid);
+        format!("rank {rank} (pid {pid} on {}, after {})", self.plan.host, self.elapsed())
     }
 
     fn elapsed(&self) -> String {
