@@ -8,8 +8,8 @@ use mpi::traits::*;
 use support::{Case, case};
 
 const CASES: &[Case] = &[
-    case("more_than_4_gib", more_than_4_gib).on(&[2]),
-    case("more_than_2_31_elements", many_elements).on(&[2]),
+    case("more_than_4_gib", more_than_4_gib).on(&[2]).slow(),
+    case("more_than_2_31_elements", many_elements).on(&[2]).slow(),
 ];
 
 fn main() -> ExitCode {
@@ -28,6 +28,7 @@ fn more_than_4_gib() {
     let world = universe.world();
     if world.rank() == 0 {
         let data: Vec<u64> = (0..WORDS).map(value).collect();
+        assert!(u32::try_from(data.len() * 8).is_err());
         world.process_at_rank(1).send(&data[..]);
     } else {
         let mut room = vec![0_u64; WORDS];

@@ -2,10 +2,11 @@
 
 use mpi_coll::InPlaceOr::Buf;
 
+use super::convert::reduce_into;
 use super::operation::{Operation, core_op};
 use super::parts::{Parts, data, even, even_data, started};
-use crate::datatype::recv_buf;
 use crate::datatype::traits::*;
+use crate::datatype::{core_type, recv_buf};
 use crate::error::ok;
 use crate::request::{Request, Scope, StaticScope};
 use crate::topology::core_comm;
@@ -80,7 +81,11 @@ pub trait CommunicatorCollectives: Communicator {
     {
         let comm = core_comm(self);
         let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
-        ok(comm, comm.allreduce(data(sendbuf, &s), recv_buf(recvbuf, &r), core_op(&op)));
+        let (operands, result) = (data(sendbuf, &s), recv_buf(recvbuf, &r));
+        ok(
+            comm,
+            reduce_into(comm, core_type(&s), result, |result| comm.allreduce(operands, result, core_op(&op))),
+        );
     }
 
     /// Combines what all ranks send, and gives rank `i` the `i`th part of the result (MPI-4.1 §6.10.1,
@@ -97,7 +102,13 @@ pub trait CommunicatorCollectives: Communicator {
         let comm = core_comm(self);
         assert_one_part(comm, sendbuf.count_usize(), recvbuf.count_usize());
         let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
-        ok(comm, comm.reduce_scatter_block(data(sendbuf, &s), recv_buf(recvbuf, &r), core_op(&op)));
+        let (operands, result) = (data(sendbuf, &s), recv_buf(recvbuf, &r));
+        ok(
+            comm,
+            reduce_into(comm, core_type(&s), result, |result| {
+                comm.reduce_scatter_block(operands, result, core_op(&op))
+            }),
+        );
     }
 
     /// Gives rank `i` the combination of what ranks 0 to `i` send (MPI-4.1 §6.11.1, `MPI_Scan`).
@@ -109,7 +120,11 @@ pub trait CommunicatorCollectives: Communicator {
     {
         let comm = core_comm(self);
         let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
-        ok(comm, comm.scan(data(sendbuf, &s), recv_buf(recvbuf, &r), core_op(&op)));
+        let (operands, result) = (data(sendbuf, &s), recv_buf(recvbuf, &r));
+        ok(
+            comm,
+            reduce_into(comm, core_type(&s), result, |result| comm.scan(operands, result, core_op(&op))),
+        );
     }
 
     /// Gives rank `i` the combination of what ranks 0 to `i - 1` send; rank 0's buffer stays as it is (MPI-4.1
@@ -122,7 +137,11 @@ pub trait CommunicatorCollectives: Communicator {
     {
         let comm = core_comm(self);
         let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
-        ok(comm, comm.exscan(data(sendbuf, &s), recv_buf(recvbuf, &r), core_op(&op)));
+        let (operands, result) = (data(sendbuf, &s), recv_buf(recvbuf, &r));
+        ok(
+            comm,
+            reduce_into(comm, core_type(&s), result, |result| comm.exscan(operands, result, core_op(&op))),
+        );
     }
 
     /// Starts a barrier, which completes when all processes have started it (MPI-4.1 §6.12.1, `MPI_Ibarrier`).

@@ -16,6 +16,7 @@
 //! ```
 
 mod communicator;
+mod convert;
 mod operation;
 mod parts;
 mod root;

@@ -3,13 +3,15 @@
 use std::process::Command;
 
 use mpi_coll::InPlaceOr::Buf;
+use mpi_datatype::RecvBuf;
 
+use super::convert::reduce_into;
 use super::operation::{Operation, core_op};
 use super::parts::{Parts, data, even, even_data, started};
 use super::spawn;
 use crate::MpiError;
-use crate::datatype::recv_buf;
 use crate::datatype::traits::*;
+use crate::datatype::{core_type, recv_buf};
 use crate::error::ok;
 use crate::request::{Request, Scope};
 use crate::topology::traits::*;
@@ -178,8 +180,9 @@ pub trait Root: AsCommunicator {
         assert_root(self);
         let comm = core_comm(self.as_communicator());
         let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
-        let room = Some(recv_buf(recvbuf, &r));
-        ok(comm, comm.reduce(data(sendbuf, &s), room, core_op(&op), root(self)));
+        let (operands, result) = (data(sendbuf, &s), recv_buf(recvbuf, &r));
+        let call = |result: RecvBuf<'_>| comm.reduce(operands, Some(result), core_op(&op), root(self));
+        ok(comm, reduce_into(comm, core_type(&s), result, call));
     }
 
     /// Starts [`broadcast_into`](Self::broadcast_into) (MPI-4.1 §6.12.2, `MPI_Ibcast`).

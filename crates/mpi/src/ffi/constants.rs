@@ -85,15 +85,26 @@ error_classes! {
     MPI_ERR_IN_STATUS = 19, "The error is in the status.";
 }
 
+/// Constants of a C library are foreign statics, so programs read them inside of `unsafe`. These are declared the same
+/// way, and defined here under a name that meets no other library's.
 macro_rules! externs {
     ($($name:ident: $ty:ty = $value:expr, $text:literal;)*) => {
-        $(
-            #[doc = $text]
-            ///
-            /// Never written: it is `static mut` so that reading it takes the `unsafe` that programs written for
-            /// the constants of a C library already have around it.
-            pub static mut $name: $ty = $value;
-        )*
+        #[allow(improper_ctypes, reason = "both sides are this crate")]
+        unsafe extern "C" {
+            $(
+                #[doc = $text]
+                #[link_name = concat!("mpi_rust_", env!("CARGO_PKG_VERSION"), "_", stringify!($name))]
+                pub static $name: $ty;
+            )*
+        }
+        mod definitions {
+            use super::*;
+            $(
+                // SAFETY: the name is this crate's and version's own.
+                #[unsafe(export_name = concat!("mpi_rust_", env!("CARGO_PKG_VERSION"), "_", stringify!($name)))]
+                static $name: $ty = $value;
+            )*
+        }
     };
 }
 
@@ -125,8 +136,6 @@ externs! {
     RSMPI_MESSAGE_NULL: MPI_Message = MPI_Message::NULL, "No message.";
     RSMPI_MESSAGE_NO_PROC: MPI_Message = MPI_Message::NO_PROC, "The message of the null process (§3.8.2).";
     RSMPI_REQUEST_NULL: MPI_Request = MPI_Request::NULL, "No request.";
-    RSMPI_STATUS_IGNORE: *mut MPI_Status = std::ptr::null_mut(), "The caller wants no status.";
-    RSMPI_STATUSES_IGNORE: *mut MPI_Status = std::ptr::null_mut(), "The caller wants no statuses.";
     RSMPI_IDENT: c_int = 201, "Comparison: the same object.";
     RSMPI_CONGRUENT: c_int = 202, "Comparison: the same ranks in another context.";
     RSMPI_SIMILAR: c_int = 203, "Comparison: the same processes in another order.";
@@ -161,3 +170,17 @@ externs! {
 pub const MPI_BYTE: MPI_Datatype = MPI_Datatype::BYTE;
 /// What packing makes.
 pub const MPI_PACKED: MPI_Datatype = MPI_Datatype::PACKED;
+
+#[allow(improper_ctypes, reason = "both sides are this crate")]
+unsafe extern "C" {
+    /// The caller wants no status.
+    #[link_name = concat!("mpi_rust_", env!("CARGO_PKG_VERSION"), "_NOWHERE")]
+    pub static RSMPI_STATUS_IGNORE: *mut MPI_Status;
+    /// The caller wants no statuses.
+    #[link_name = concat!("mpi_rust_", env!("CARGO_PKG_VERSION"), "_NOWHERE")]
+    pub static RSMPI_STATUSES_IGNORE: *mut MPI_Status;
+}
+/// The null pointer, as a number, since a static must not hold a pointer.
+// SAFETY: the name is this crate's and version's own.
+#[unsafe(export_name = concat!("mpi_rust_", env!("CARGO_PKG_VERSION"), "_NOWHERE"))]
+static NOWHERE: usize = 0;

@@ -12,8 +12,9 @@ fn exchange(world: &impl Communicator) {
         send.wait();
     });
     data[0] = room[1];
+    assert_eq!(data[0], 2);
 }
 
 fn main() {
-    let _ = exchange::<mpi::topology::SimpleCommunicator>;
+    let _: fn(&mpi::topology::SimpleCommunicator) = |world| exchange(world);
 }

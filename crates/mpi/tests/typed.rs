@@ -1,0 +1,644 @@
+//! Typed things end to end: derived types, built datatypes, packing, collectives, reductions, attributes, topologies,
+//! the untyped face.
+
+mod support;
+
+use std::process::ExitCode;
+
+use mpi::collective::{SystemOperation, UnsafeUserOperation};
+use mpi::datatype::{DynBuffer, DynBufferMut, MutView, Partition, PartitionMut, UserDatatype, View};
+use mpi::ffi;
+use mpi::topology::{Color, CommunicatorRelation, IntoTopology, MergeOrder, SimpleCommunicator, Topology};
+use mpi::traits::*;
+use mpi::{Address, Count, Rank};
+use support::{Case, case};
+
+const CASES: &[Case] = &[
+    case("derived_types", derived_types),
+    case("generic_types", generic_types),
+    case("large_alignment", large_alignment),
+    case("packing", packing),
+    case("built_datatypes", built_datatypes),
+    case("dynamic_buffers", dynamic_buffers),
+    case("rooted_collectives", rooted_collectives),
+    case("collectives_among_all", collectives_among_all),
+    case("immediate_collectives", immediate_collectives),
+    case("reductions", reductions),
+    case("reductions_of_other_widths", reductions_of_other_widths),
+    case("reduction_that_does_not_fit", reduction_that_does_not_fit)
+        .on(&[2])
+        .fails(3, &["does not fit", "i8"]),
+    case("user_operations", user_operations),
+    case("attributes", attributes),
+    case("communicators", communicators),
+    case("grids", grids).on(&[4, 6]),
+    case("untyped_face", untyped_face).on(&[2, 3]),
+    case("an_error_that_returns", an_error_that_returns).on(&[1]),
+    case("raw_round_trips", raw_round_trips).on(&[2]),
+];
+
+fn main() -> ExitCode {
+    support::main(CASES)
+}
+
+/// Sends a value around the ring and compares.
+fn around<T: Equivalence + PartialEq + std::fmt::Debug>(world: &SimpleCommunicator, value: &T) {
+    let (rank, size) = (world.rank(), world.size());
+    let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
+    mpi::request::scope(|scope| {
+        let send = world.process_at_rank(next).immediate_send(scope, value);
+        let (got, _) = world.process_at_rank(previous).receive::<T>();
+        assert_eq!(&got, value);
+        send.wait();
+    });
+}
+
+#[cfg(feature = "derive")]
+mod derived {
+    use super::*;
+
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy, Default)]
+    pub struct Named {
+        pub flag: bool,
+        pub value: f64,
+        pub small: u16,
+        pub letter: char,
+    }
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy, Default)]
+    pub struct Unnamed(pub i8, pub (u32, [i16; 3]), pub [[f32; 2]; 2]);
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy, Default)]
+    pub struct Nested {
+        pub named: [Named; 2],
+        pub unnamed: Unnamed,
+        pub unit: Unit,
+    }
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy, Default)]
+    pub struct Unit;
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy)]
+    pub struct Generic<T, const N: usize> {
+        pub head: u8,
+        pub items: [T; N],
+    }
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy)]
+    pub struct Holder<T>
+    where
+        T: Copy,
+    {
+        pub inner: Generic<T, 2>,
+        pub pair: (T, bool),
+    }
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy)]
+    #[repr(align(64))]
+    pub struct Aligned(pub u8);
+    #[derive(Equivalence)]
+    #[mpi(crate = "::mpi")]
+    pub struct WithPath(#[allow(dead_code)] pub u8);
+}
+
+#[cfg(feature = "derive")]
+fn derived_types() {
+    use derived::*;
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let named = Named { flag: true, value: -1.25, small: 9, letter: 'λ' };
+    let unnamed = Unnamed(-3, (7, [1, -2, 3]), [[0.5, 1.5], [2.5, 3.5]]);
+    around(&world, &named);
+    around(&world, &unnamed);
+    around(&world, &Nested { named: [named, Named::default()], unnamed, unit: Unit });
+    around(&world, &Unit);
+    // Many, and through a vector.
+    let many: Vec<Nested> = vec![Nested { named: [named; 2], unnamed, unit: Unit }; 1000];
+    mpi::request::scope(|scope| {
+        let send = world.this_process().immediate_send(scope, &many[..]);
+        assert_eq!(world.this_process().receive_vec::<Nested>().0, many);
+        send.wait();
+    });
+}
+
+#[cfg(feature = "derive")]
+fn generic_types() {
+    use derived::*;
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    around(&world, &Generic { head: 1, items: [1.5_f64, 2.5, 3.5] });
+    around(&world, &Generic { head: 2, items: [7_u8; 5] });
+    around(&world, &Holder { inner: Generic { head: 3, items: ['a', 'b'] }, pair: ('c', true) });
+    around(&world, &Holder { inner: Generic { head: 3, items: [1_i64, 2] }, pair: (3, false) });
+    assert!(WithPath::equivalent_datatype().as_raw() == WithPath::equivalent_datatype().as_raw());
+}
+
+#[cfg(feature = "derive")]
+fn large_alignment() {
+    use derived::*;
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let sent: Vec<Aligned> = (0..100).map(Aligned).collect();
+    mpi::request::scope(|scope| {
+        let send = world.this_process().immediate_send(scope, &sent[..]);
+        let (got, status) = world.this_process().receive_vec::<Aligned>();
+        assert_eq!(got, sent);
+        assert_eq!(status.bytes(), 100, "padding does not travel");
+        send.wait();
+    });
+}
+
+#[cfg(not(feature = "derive"))]
+fn derived_types() {}
+#[cfg(not(feature = "derive"))]
+fn generic_types() {}
+#[cfg(not(feature = "derive"))]
+fn large_alignment() {}
+
+fn packing() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (a, b) = ([1_u16, 2, 3], 4.5_f64);
+    assert_eq!(world.pack_size(3, &u16::equivalent_datatype()), 6);
+    let mut bytes = vec![0; 20];
+    let position = world.pack_into(&a, &mut bytes, 2);
+    let end = world.pack_into(&b, &mut bytes, position);
+    assert_eq!((position, end), (8, 16));
+    let (mut c, mut d) = ([0_u16; 3], 0.0_f64);
+    // SAFETY: the bytes were packed from these types.
+    unsafe {
+        assert_eq!(world.unpack_into(&bytes, &mut c, 2), 8);
+        assert_eq!(world.unpack_into(&bytes, &mut d, 8), 16);
+    }
+    assert_eq!((a, b), (c, d));
+    assert_eq!(world.pack(&[5_u8; 3]), [5; 3]);
+}
+
+fn built_datatypes() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let data: Vec<i32> = (0..64).collect();
+    let int = i32::equivalent_datatype();
+    let bytes = |elements: Count| (elements * 4) as Address;
+    let cases: Vec<(UserDatatype, Vec<i32>)> = vec![
+        (UserDatatype::contiguous(5, &int), (0..5).collect()),
+        (UserDatatype::vector(3, 2, 10, &int), vec![0, 1, 10, 11, 20, 21]),
+        (UserDatatype::heterogeneous_vector(2, 1, bytes(7), &int), vec![0, 7]),
+        (UserDatatype::indexed(&[1, 3], &[40, 2], &int), vec![40, 2, 3, 4]),
+        (UserDatatype::heterogeneous_indexed(&[2, 1], &[bytes(6), bytes(1)], &int), vec![6, 7, 1]),
+        (UserDatatype::indexed_block(2, &[8, 4], &int), vec![8, 9, 4, 5]),
+        (UserDatatype::heterogeneous_indexed_block(1, &[bytes(63), 0], &int), vec![63, 0]),
+        (UserDatatype::structured(&[1, 2], &[bytes(3), bytes(30)], &[int, int]), vec![3, 30, 31]),
+        (UserDatatype::vector(2, 1, 3, &UserDatatype::vector(2, 1, 4, &int)).dup(), vec![0, 4, 15, 19]),
+    ];
+    for (i, (datatype, expected)) in cases.iter().enumerate() {
+        // SAFETY: all elements are below 64.
+        let view = unsafe { View::with_count_and_datatype(&data[..], 1, datatype) };
+        mpi::request::scope(|scope| {
+            let send = world.this_process().immediate_send(scope, &view);
+            let (got, status) = world.this_process().receive_vec::<i32>();
+            assert_eq!(&got, expected, "datatype {i}");
+            assert_eq!(status.count(datatype), 1);
+            send.wait();
+        });
+        let mut room = vec![-1; 64];
+        {
+            // SAFETY: as above.
+            let mut view = unsafe { MutView::with_count_and_datatype(&mut room[..], 1, datatype) };
+            world.this_process().send(&expected[..]);
+            world.this_process().receive_into(&mut view);
+        }
+        for (at, value) in room.into_iter().enumerate() {
+            let inside = expected.contains(&(at as i32));
+            assert_eq!(value, if inside { at as i32 } else { -1 }, "datatype {i}, element {at}");
+        }
+    }
+}
+
+fn dynamic_buffers() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let sent = [1.5_f32, 2.5];
+    let mut got = [0.0_f32; 2];
+    let dynamic = DynBuffer::new(&sent[..]);
+    assert!(dynamic.is::<f32>() && !dynamic.is::<u32>() && dynamic.len() == 2 && !dynamic.is_empty());
+    assert!(dynamic.downcast::<i32>().is_none());
+    world.this_process().send(&dynamic);
+    {
+        let mut room = DynBufferMut::new(&mut got[..]);
+        world.this_process().receive_into(&mut room);
+        assert_eq!(room.reborrow().downcast::<f32>(), Some(&sent[..]));
+        room.reborrow_mut().downcast::<f32>().unwrap()[0] = 9.0;
+        assert_eq!(room.downgrade().downcast::<f32>().unwrap()[0], 9.0);
+    }
+    assert_eq!(got, [9.0, 2.5]);
+}
+
+fn rooted_collectives() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (rank, size) = (world.rank(), world.size());
+    for root_rank in 0..size {
+        let root = world.process_at_rank(root_rank);
+        let mut data = if rank == root_rank { vec![root_rank; 1000] } else { vec![-1; 1000] };
+        root.broadcast_into(&mut data[..]);
+        assert_eq!(data, vec![root_rank; 1000]);
+
+        // Parts of rank + 1 elements, one apart.
+        let counts: Vec<Count> = (0..size).map(|r| r + 1).collect();
+        let displs: Vec<Count> =
+            counts.iter().scan(0, |at, n| Some(std::mem::replace(at, *at + n + 1))).collect();
+        let total = (displs[size as usize - 1] + size) as usize;
+        let mine = vec![rank; rank as usize + 1];
+        let mut part = vec![-1; rank as usize + 1];
+        if root.is_self() {
+            let mut all = vec![-1; size as usize * 2];
+            root.gather_into_root(&[rank, -rank], &mut all[..]);
+            assert_eq!(all, (0..size).flat_map(|r| [r, -r]).collect::<Vec<_>>());
+            let mut two = [0; 2];
+            root.scatter_into_root(&all[..], &mut two);
+            assert_eq!(two, [rank, -rank]);
+
+            let mut table = vec![-1; total];
+            root.gather_varcount_into_root(
+                &mine[..],
+                &mut PartitionMut::new(&mut table[..], &counts[..], &displs[..]),
+            );
+            for r in 0..size as usize {
+                let at = displs[r] as usize;
+                assert_eq!(table[at..at + r + 1], vec![r as Rank; r + 1]);
+                assert!(table.get(at + r + 1).is_none_or(|&gap| gap == -1));
+            }
+            root.scatter_varcount_into_root(
+                &Partition::new(&table[..], &counts[..], &displs[..]),
+                &mut part[..],
+            );
+        } else {
+            root.gather_into(&[rank, -rank]);
+            let mut two = [0; 2];
+            root.scatter_into(&mut two);
+            assert_eq!(two, [rank, -rank]);
+            root.gather_varcount_into(&mine[..]);
+            root.scatter_varcount_into(&mut part[..]);
+        }
+        assert_eq!(part, mine);
+    }
+}
+
+fn collectives_among_all() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (rank, size) = (world.rank(), world.size());
+    let n = size as usize;
+    world.barrier();
+    let mut all = vec![-1; n];
+    world.all_gather_into(&rank, &mut all[..]);
+    assert_eq!(all, (0..size).collect::<Vec<_>>());
+    // What is left over at the end stays as it is.
+    let mut longer = vec![-1; n + n.min(2) - 1];
+    world.all_gather_into(&rank, &mut longer[..]);
+    assert_eq!(longer[..n], all[..]);
+
+    let sent: Vec<Rank> = (0..size).map(|to| rank * 100 + to).collect();
+    let mut got = vec![-1; n];
+    world.all_to_all_into(&sent[..], &mut got[..]);
+    assert_eq!(got, (0..size).map(|from| from * 100 + rank).collect::<Vec<_>>());
+
+    // Rank r sends r + 1 elements to everyone.
+    let counts: Vec<Count> = (1..=size).collect();
+    let displs: Vec<Count> = (0..size).map(|r| r * (r + 1) / 2).collect();
+    let mine = vec![rank; rank as usize + 1];
+    let expected: Vec<Rank> = (0..size).flat_map(|r| vec![r; r as usize + 1]).collect();
+    let mut all = vec![-1; expected.len()];
+    world.all_gather_varcount_into(&mine[..], &mut PartitionMut::new(&mut all[..], &counts[..], &displs[..]));
+    assert_eq!(all, expected);
+    let mut again = vec![-1; expected.len()];
+    let same = vec![rank + 1; n];
+    let starts = vec![0; n];
+    world.all_to_all_varcount_into(
+        &Partition::new(&mine[..], &same[..], &starts[..]),
+        &mut PartitionMut::new(&mut again[..], &counts[..], &displs[..]),
+    );
+    assert_eq!(again, expected);
+}
+
+fn immediate_collectives() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (rank, size) = (world.rank(), world.size());
+    let n = size as usize;
+    world.immediate_barrier().wait();
+    let (mut all, mut sum, mut upto, mut block) = (vec![-1; n], -1, -1, -1);
+    let mut data = if rank == 0 { [1.5; 100] } else { [0.0; 100] };
+    let ones = vec![1; n];
+    mpi::request::scope(|scope| {
+        let sum_of = SystemOperation::sum;
+        let a = world.immediate_all_gather_into(scope, &rank, &mut all[..]);
+        let b = world.immediate_all_reduce_into(scope, &rank, &mut sum, sum_of());
+        let c = world.immediate_scan_into(scope, &rank, &mut upto, sum_of());
+        let d = world.process_at_rank(0).immediate_broadcast_into(scope, &mut data[..]);
+        let e = world.immediate_reduce_scatter_block_into(scope, &ones[..], &mut block, sum_of());
+        e.wait();
+        d.wait();
+        c.wait();
+        b.wait();
+        a.wait();
+    });
+    assert_eq!(all, (0..size).collect::<Vec<_>>());
+    assert_eq!((sum, upto, block), (size * (size - 1) / 2, rank * (rank + 1) / 2, size));
+    assert_eq!(data, [1.5; 100]);
+}
+
+fn reductions() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (rank, size) = (world.rank(), world.size());
+    let mut values = [0.0_f64; 500];
+    world.all_reduce_into(&[f64::from(rank); 500], &mut values, SystemOperation::max());
+    assert_eq!(values, [f64::from(size - 1); 500]);
+    let mut all_true = false;
+    world.all_reduce_into(&(rank != 0), &mut all_true, SystemOperation::logical_or());
+    assert_eq!(all_true, size > 1);
+    let mut before = -7;
+    world.exclusive_scan_into(&(rank + 1), &mut before, SystemOperation::sum());
+    assert_eq!(before, if rank == 0 { -7 } else { rank * (rank + 1) / 2 });
+    let root = world.process_at_rank(size - 1);
+    if root.is_self() {
+        let mut least = 0_u8;
+        root.reduce_into_root(&(rank as u8 + 3), &mut least, SystemOperation::min());
+        assert_eq!(least, 3);
+    } else {
+        root.reduce_into(&(rank as u8 + 3), SystemOperation::min());
+    }
+    let mut bits = 0b1100_u32;
+    mpi::collective::reduce_local_into(&0b1010_u32, &mut bits, SystemOperation::bitwise_xor());
+    assert_eq!(bits, 0b0110);
+    assert!(SystemOperation::sum().is_commutative());
+}
+
+/// A result variable narrower or wider than the operands.
+fn reductions_of_other_widths() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (rank, size) = (world.rank() as usize, world.size());
+    let (mut narrow, beside) = (0_i32, 77);
+    world.scan_into(&rank, &mut narrow, SystemOperation::sum());
+    assert_eq!((narrow, beside), ((rank * (rank + 1) / 2) as i32, 77));
+    let mut wide = 0_i64;
+    world.all_reduce_into(&-1_i8, &mut wide, SystemOperation::sum());
+    assert_eq!(wide, -i64::from(size));
+    let mut kept = -5_i64;
+    world.exclusive_scan_into(&1_i8, &mut kept, SystemOperation::sum());
+    assert_eq!(kept, if rank == 0 { -5 } else { rank as i64 });
+}
+
+fn reduction_that_does_not_fit() {
+    let universe = mpi::initialize().unwrap();
+    let mut narrow = 0_i8;
+    universe.world().all_reduce_into(&100_i32, &mut narrow, SystemOperation::sum());
+}
+
+unsafe extern "C" fn add_i32(
+    input: *mut std::ffi::c_void,
+    inout: *mut std::ffi::c_void,
+    len: *mut std::ffi::c_int,
+    _: *mut ffi::MPI_Datatype,
+) {
+    // SAFETY: the operation is used with `i32` only.
+    unsafe {
+        for i in 0..*len as usize {
+            *inout.cast::<i32>().add(i) += *input.cast::<i32>().add(i);
+        }
+    }
+}
+
+fn user_operations() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (rank, size) = (world.rank(), world.size());
+    // SAFETY: it is good for `i32`.
+    let op = unsafe { UnsafeUserOperation::commutative(add_i32) };
+    let mut sum = [0; 3];
+    world.all_reduce_into(&[rank, 1, -rank], &mut sum, &op);
+    assert_eq!(sum, [size * (size - 1) / 2, size, -size * (size - 1) / 2]);
+    #[cfg(feature = "user-operations")]
+    {
+        use mpi::collective::UserOperation;
+        // Not commutative: the first of two wins, in the order of ranks.
+        let calls = std::sync::atomic::AtomicUsize::new(0);
+        let first = UserOperation::associative(|left, right| {
+            calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            right.downcast::<u64>().unwrap().copy_from_slice(left.downcast::<u64>().unwrap());
+        });
+        assert!(!(&first).is_commutative());
+        let mut result = 0_u64;
+        world.all_reduce_into(&(rank as u64 + 10), &mut result, &first);
+        assert_eq!(result, 10);
+        assert!(size == 1 || calls.load(std::sync::atomic::Ordering::Relaxed) <= 64);
+    }
+}
+
+fn attributes() {
+    use std::sync::atomic::{AtomicI32, Ordering};
+    static LIVE: AtomicI32 = AtomicI32::new(0);
+    struct Counted(i32);
+    impl Counted {
+        fn new(value: i32) -> Self {
+            LIVE.fetch_add(1, Ordering::Relaxed);
+            Counted(value)
+        }
+    }
+    impl Clone for Counted {
+        fn clone(&self) -> Self {
+            Counted::new(self.0 + 1)
+        }
+    }
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            LIVE.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    impl CommAttribute for Counted {
+        const CLONE_ON_DUP: bool = true;
+    }
+    #[derive(Clone)]
+    struct Plain;
+    impl CommAttribute for Plain {}
+
+    let universe = mpi::initialize().unwrap();
+    let mut world = universe.world();
+    assert!(world.get_attr::<Counted>().is_none());
+    world.set_attr(Counted::new(1));
+    world.set_attr(Counted::new(5));
+    world.set_attr(Plain);
+    assert_eq!(LIVE.load(Ordering::Relaxed), 1, "a replaced value is dropped");
+    assert_eq!(universe.world().get_attr::<Counted>().unwrap().0, 5, "it belongs to the communicator");
+    let copy = world.duplicate();
+    assert_eq!(copy.get_attr::<Counted>().unwrap().0, 6);
+    assert!(copy.get_attr::<Plain>().is_none());
+    assert_eq!(LIVE.load(Ordering::Relaxed), 2);
+    drop(copy);
+    assert_eq!(LIVE.load(Ordering::Relaxed), 1, "it goes with its communicator");
+    drop(world);
+    drop(universe);
+    assert_eq!(LIVE.load(Ordering::Relaxed), 0, "finalisation drops the world's");
+}
+
+fn communicators() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (rank, size) = (world.rank(), world.size());
+    let copy = world.duplicate();
+    assert_eq!(world.compare(&copy), CommunicatorRelation::Congruent);
+    assert_eq!(world.compare(&universe.world()), CommunicatorRelation::Identical);
+    let reversed = world.split_by_color_with_key(Color::with_value(0), -rank).unwrap();
+    assert_eq!(reversed.rank(), size - 1 - rank);
+    if size > 1 {
+        assert_eq!(world.compare(&reversed), CommunicatorRelation::Similar);
+    }
+    assert!(world.split_by_color(Color::undefined()).is_none());
+    let near = world.split_shared(0);
+    assert_eq!(near.size(), size, "all ranks run on this machine");
+    copy.set_name("copy");
+    assert_eq!((copy.get_name().as_str(), world.get_name().as_str()), ("copy", "MPI_COMM_WORLD"));
+    assert!(!world.test_inter() && world.parent().is_none());
+    assert!(world.topology() == Topology::Undefined);
+    assert!(matches!(copy.into_topology(), IntoTopology::Undefined(_)));
+    // A message of one communicator is not seen in another.
+    world.this_process().send(&1);
+    assert!(reversed.any_process().immediate_probe().is_none());
+    assert_eq!(world.any_process().receive::<i32>().0, 1);
+    let _ = MergeOrder::Low;
+}
+
+fn grids() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let rows = world.size() / 2;
+    let grid = world.create_cartesian_communicator(&[rows, 2], &[false, true], true).unwrap();
+    assert_eq!(grid.rank(), world.rank(), "reordering keeps ranks");
+    let layout = grid.get_layout();
+    assert_eq!((layout.dims, layout.periods), (vec![rows, 2], vec![false, true]));
+    let (row, column) = (grid.rank() / 2, grid.rank() % 2);
+    assert_eq!(layout.coords, [row, column]);
+    assert_eq!(grid.coordinates_to_rank(&[row, column - 2]), grid.rank());
+    assert_eq!(grid.rank_to_coordinates(grid.size() - 1), [rows - 1, 1]);
+    let (above, below) = grid.shift(0, 1);
+    assert_eq!(above, (row > 0).then(|| grid.rank() - 2));
+    assert_eq!(below, (row + 1 < rows).then(|| grid.rank() + 2));
+    let line = grid.subgroup(&[false, true]);
+    assert_eq!((line.num_dimensions(), line.size(), line.rank()), (1, 2, column));
+    assert_eq!(world.cartesian_map(&[1, 2], &[false; 2]), (world.rank() < 2).then(|| world.rank()));
+    assert_eq!(world.cartesian_map(&[0, 2], &[false; 2]), None);
+    std::panic::set_hook(Box::new(|_| {}));
+    let outside =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| grid.coordinates_to_rank(&[rows, 0])));
+    assert!(outside.is_err());
+}
+
+/// A program that speaks the C names.
+fn untyped_face() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (mut rank, mut size) = (-1, -1);
+    let sent = [f64::from(world.rank()), 2.5];
+    let mut got = [0.0; 2];
+    // SAFETY: buffers, counts and datatypes agree, and all requests are waited for.
+    unsafe {
+        let comm = ffi::RSMPI_COMM_WORLD;
+        assert_eq!(comm, world.as_raw());
+        assert_eq!(ffi::MPI_Comm_rank(comm, &mut rank) as u32, ffi::MPI_SUCCESS);
+        assert_eq!(ffi::MPI_Comm_size(comm, &mut size) as u32, ffi::MPI_SUCCESS);
+        assert_eq!((rank, size), (world.rank(), world.size()));
+        let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
+        let mut requests = [ffi::RSMPI_REQUEST_NULL; 2];
+        let double = ffi::RSMPI_DOUBLE;
+        let room = got.as_mut_ptr().cast();
+        ffi::MPI_Irecv(room, 2, double, previous, ffi::RSMPI_ANY_TAG, comm, &mut requests[0]);
+        ffi::MPI_Isend(sent.as_ptr().cast(), 2, double, next, 5, comm, &mut requests[1]);
+        let mut statuses = [std::mem::zeroed::<ffi::MPI_Status>(); 2];
+        ffi::MPI_Waitall(2, requests.as_mut_ptr(), statuses.as_mut_ptr());
+        assert_eq!(requests, [ffi::RSMPI_REQUEST_NULL; 2]);
+        assert_eq!((statuses[0].MPI_SOURCE, statuses[0].MPI_TAG), (previous, 5));
+        let mut count = 0;
+        ffi::MPI_Get_count(&statuses[0], double, &mut count);
+        assert_eq!(count, 2);
+        let mut sum = 0;
+        ffi::MPI_Allreduce(
+            (&raw const rank).cast(),
+            (&raw mut sum).cast(),
+            1,
+            ffi::RSMPI_INT32_T,
+            ffi::RSMPI_SUM,
+            comm,
+        );
+        assert_eq!(sum, size * (size - 1) / 2);
+        let mut all = vec![-1; size as usize];
+        ffi::MPI_Allgather(
+            (&raw const rank).cast(),
+            1,
+            ffi::RSMPI_INT32_T,
+            all.as_mut_ptr().cast(),
+            1,
+            ffi::RSMPI_INT32_T,
+            comm,
+        );
+        assert_eq!(all, (0..size).collect::<Vec<_>>());
+        let mut copy = ffi::RSMPI_COMM_NULL;
+        ffi::MPI_Comm_dup(comm, &mut copy);
+        ffi::MPI_Barrier(copy);
+        let mut relation = 0;
+        ffi::MPI_Comm_compare(comm, copy, &mut relation);
+        assert_eq!(relation, ffi::RSMPI_CONGRUENT);
+        ffi::MPI_Comm_free(&mut copy);
+        assert_eq!(copy, ffi::RSMPI_COMM_NULL);
+        let mut column = ffi::RSMPI_DATATYPE_NULL;
+        ffi::MPI_Type_vector(2, 1, 3, ffi::RSMPI_INT32_T, &mut column);
+        ffi::MPI_Type_commit(&mut column);
+        let (mut bytes, mut lb, mut extent) = (0, 0, 0);
+        ffi::MPI_Type_size(column, &mut bytes);
+        ffi::MPI_Type_get_extent(column, &mut lb, &mut extent);
+        assert_eq!((bytes, lb, extent), (8, 0, 16));
+        ffi::MPI_Type_free(&mut column);
+    }
+    assert_eq!(got[1], 2.5);
+}
+
+/// Where the handler returns, a plain operation panics with the error's line.
+fn an_error_that_returns() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    // SAFETY: the communicator lives.
+    unsafe { ffi::MPI_Comm_set_errhandler(world.as_raw(), ffi::RSMPI_ERRORS_RETURN) };
+    let attempt = || world.this_process().send_with_tag(&1, -3);
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt)).unwrap_err();
+    let text = payload.downcast_ref::<String>().unwrap();
+    assert!(text.contains("tag -3") && text.contains("MPI_COMM_WORLD"), "{text}");
+    // SAFETY: as above.
+    let code =
+        unsafe { ffi::MPI_Send((&raw const *text).cast(), 1, ffi::RSMPI_UINT8_T, 77, 0, world.as_raw()) };
+    assert_eq!(code as u32, ffi::MPI_ERR_RANK);
+}
+
+fn raw_round_trips() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let copy = world.duplicate();
+    let raw = copy.as_raw();
+    std::mem::forget(copy);
+    // SAFETY: the former owner was forgotten.
+    let again = unsafe { SimpleCommunicator::from_raw(raw) };
+    again.barrier();
+    assert_eq!(again.as_raw(), raw);
+    let datatype = UserDatatype::contiguous(3, &u8::equivalent_datatype());
+    let raw = datatype.as_raw();
+    std::mem::forget(datatype);
+    // SAFETY: as above.
+    let datatype = unsafe { UserDatatype::from_raw(raw) };
+    assert_eq!(world.pack_size(2, &datatype), 6);
+    let sent = 5_u8;
+    mpi::request::scope(|scope| {
+        let send = world.this_process().immediate_send(scope, &sent);
+        assert_eq!(world.any_process().receive::<u8>().0, 5);
+        // SAFETY: the request is guarded again at once.
+        unsafe {
+            let (raw, data, scope) = send.into_raw();
+            mpi::request::Request::from_raw(raw, data, scope).wait();
+        }
+    });
+}
