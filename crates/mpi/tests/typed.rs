@@ -42,6 +42,7 @@ fn main() -> ExitCode {
 }
 
 /// Sends a value around the ring and compares.
+#[cfg(feature = "derive")]
 fn around<T: Equivalence + PartialEq + std::fmt::Debug>(world: &SimpleCommunicator, value: &T) {
     let (rank, size) = (world.rank(), world.size());
     let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
