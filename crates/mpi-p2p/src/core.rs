@@ -167,15 +167,19 @@ impl State {
     ///
     /// # Errors
     /// Why nothing goes to it.
+    #[inline]
     pub fn reach(&mut self, ep: Ep) -> Result<(), String> {
+        if self.peers.at(ep).link == Link::Up { Ok(()) } else { self.reach_first(ep) }
+    }
+
+    #[cold]
+    fn reach_first(&mut self, ep: Ep) -> Result<(), String> {
         match &self.peers.at(ep).link {
-            Link::Up => Ok(()),
             Link::Unknown => self.connect(ep),
             _ => Err(self.peers.at(ep).gone().unwrap_or_default()),
         }
     }
 
-    #[cold]
     fn connect(&mut self, ep: Ep) -> Result<(), String> {
         let result = self.try_connect(ep);
         match &result {
@@ -281,6 +285,22 @@ impl State {
             Ok(i) => self.take_slot(i),
             Err(e) => Some(Err(e)),
         }
+    }
+
+    /// The short way for a request that succeeded and whose status nobody asks for. False: it has
+    /// something to say, or stays.
+    #[inline]
+    pub fn drop_done(&mut self, id: RequestId) -> bool {
+        if id == RequestId::DONE {
+            return true;
+        }
+        let Some(i) = self.requests.named(id.get()) else { return false };
+        let slot = &self.requests[i];
+        let plain = slot.phase == Phase::Done && slot.extra.is_none() && !slot.persistent;
+        if plain {
+            self.requests.release(i);
+        }
+        plain
     }
 
     #[inline]

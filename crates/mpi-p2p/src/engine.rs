@@ -7,6 +7,7 @@ use crate::direct::{Direct, Outcome};
 use crate::helper::Helper;
 use crate::limits::POLL_OTHERS_TURNS;
 use crate::memory::Memory;
+use crate::peer::Link;
 use crate::progress::{Patience, Pause};
 use crate::request::RequestId;
 use crate::status::{ANY, SendMode, Source, Tag};
@@ -193,9 +194,16 @@ impl Engine {
             && !state.multiple
             && state.lanes.get(id).is_some_and(|l| l.unexpected.len() == 0 && l.posted.is_clear_for(source));
         let ep = match cx.face.peers.get(rank as usize) {
-            Some(ep) if clear && *ep != state.me && state.reach(*ep).is_ok() => *ep,
+            Some(ep) if clear && *ep != state.me => *ep,
             _ => return self.recv_long(core, cx, source, tag, buf),
         };
+        let peer = state.peers.at(ep);
+        if peer.link != Link::Up {
+            // The first time; where there is no way the long path says so.
+            if state.reach(ep).is_err() {
+                return self.recv_long(core, cx, source, tag, buf);
+            }
+        }
         let route = usize::from(state.peers.at(ep).route);
         let signature = buf.datatype().signature();
         state.flush_owed();

@@ -16,8 +16,8 @@ pub const PIECE_MAX_BYTES: usize = 256 << 10;
 pub const CONTEXT_MAX: u32 = 1 << 20;
 /// Ranks in one communicator.
 pub const RANKS_MAX: u32 = 1 << 24;
-/// Entries of one matching queue from which it is hashed.
-pub const HASH_FROM_ENTRIES: u32 = 64;
+/// Entries that one search of a matching queue passes over before the queue is hashed.
+pub const HASH_AFTER_STEPS: u32 = 32;
 /// Messages delivered by one poll of one backend.
 pub const POLL_BUDGET_MESSAGES: usize = 64;
 /// A receive that waits on one peer polls everything else once in this many turns.

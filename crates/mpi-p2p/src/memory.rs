@@ -60,8 +60,8 @@ impl Memory {
         assert!(self.plain && bytes.len() <= self.bytes && offset <= self.bytes - bytes.len());
         if !bytes.is_empty() {
             // SAFETY: just checked; the memory is the operation's alone, so the ranges are disjoint
-            // unless the user sends a buffer into itself, which `copy` allows.
-            unsafe { std::ptr::copy(bytes.as_ptr(), self.ptr.add(offset), bytes.len()) }
+            // unless the user sends a buffer into itself, which `copy_bytes` allows.
+            unsafe { copy_bytes(bytes.as_ptr(), self.ptr.add(offset), bytes.len()) }
         }
     }
 
@@ -97,4 +97,26 @@ pub(crate) fn get(
 ) -> Result<Sent, RemoteError> {
     // SAFETY: as said above; the only callers are in `rendezvous.rs`.
     unsafe { tx.get(ep, key, offset, into, op, last) }
+}
+
+/// Copies; a few bytes without a call, all of them loaded before the first is stored.
+///
+/// # Safety
+/// `len` bytes are valid for reads at `from` and for writes at `to`. They may overlap.
+#[inline]
+unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise; in each case the last word ends at `len`.
+    unsafe {
+        match len {
+            8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
+            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
+            9..=16 => {
+                let (a, b) =
+                    (from.cast::<u64>().read_unaligned(), from.add(len - 8).cast::<u64>().read_unaligned());
+                to.cast::<u64>().write_unaligned(a);
+                to.add(len - 8).cast::<u64>().write_unaligned(b);
+            }
+            _ => std::ptr::copy(from, to, len),
+        }
+    }
 }

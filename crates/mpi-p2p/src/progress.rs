@@ -61,6 +61,8 @@ impl State {
             }
         }
         self.advance_ready();
+        // What activities sent must not wait for the next call.
+        self.flush_owed();
     }
 
     /// Pushes out what was held back.
@@ -331,7 +333,8 @@ impl Engine {
             }
         };
         core.state.waiters.leave(me);
-        if polls {
+        // Also when this thread was asked to poll and found its own result first.
+        if polls || !core.state.waiters.polling {
             core.state.waiters.hand_over();
         }
         self.finish_long(&mut core, long);
@@ -352,7 +355,7 @@ fn slice_of(bed: &Bed, among_threads: bool, report: Duration) -> Duration {
 
 impl Shared {
     /// Lets the lock go and tells the hooks and the helper what they are to know.
-    #[inline]
+    #[inline(always)]
     pub fn leave(&self, core: Guard<'_, Core>) {
         let state = &core.state;
         if state.serve != 0 || state.owed || !state.fatal.is_empty() {

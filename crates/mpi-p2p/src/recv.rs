@@ -233,7 +233,7 @@ impl State {
 
     fn look(&mut self, face: &Face, source: i32, tag: i32) -> Result<Option<u32>, Error> {
         let ep = self.source_ep(face, source)?;
-        let Some(lane) = self.lanes.get(face.id) else { return Ok(None) };
+        let Some(lane) = self.lanes.get_mut(face.id) else { return Ok(None) };
         let found = lane.unexpected.find(&mut self.store, source, tag);
         if found.is_none() && source != ANY {
             if let Some(why) = self.peers.get(ep).and_then(|p| p.gone()) {

@@ -136,8 +136,7 @@ impl Engine {
     /// not persistent are `None` then.
     pub fn wait_all(&self, list: &mut [Option<RequestId>]) -> Vec<Result<Status, Error>> {
         let core = self.enter();
-        self.wait_until(core, ForAll { list, next: 0 });
-        let mut core = self.enter();
+        let (mut core, ()) = self.wait_inside(core, ForAll { list, next: 0 });
         let all = take_all(&mut core, list);
         self.shared.leave(core);
         all
@@ -149,11 +148,14 @@ impl Engine {
     /// The first operation's that failed, with its index; all are complete nevertheless.
     pub fn wait_all_ok(&self, list: &mut [Option<RequestId>]) -> Result<(), (usize, Error)> {
         let core = self.enter();
-        self.wait_until(core, ForAll { list, next: 0 });
-        let mut core = self.enter();
+        let (mut core, ()) = self.wait_inside(core, ForAll { list, next: 0 });
         let mut first = Ok(());
         for (at, entry) in list.iter_mut().enumerate() {
             let Some(id) = *entry else { continue };
+            if core.state.drop_done(id) {
+                *entry = None;
+                continue;
+            }
             if let (Some(Err(e)), true) = (core.state.take(id), first.is_ok()) {
                 first = Err((at, e));
             }

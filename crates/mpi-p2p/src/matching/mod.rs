@@ -1,9 +1,10 @@
 //! Which message goes to which receive. One [`Posted`] and one [`Unexpected`] queue per context.
 //!
 //! Entries live in the caller's slabs and are linked through themselves, so that queueing never
-//! allocates and removing one from the middle is cheap. Short queues are lists, one per source;
-//! from [`HASH_FROM_ENTRIES`](crate::limits::HASH_FROM_ENTRIES) entries they are chains found by
-//! hashing on source and tag, until they run empty.
+//! allocates and removing one from the middle is cheap. A queue is lists, one per source, until a
+//! search passes over [`HASH_AFTER_STEPS`](crate::limits::HASH_AFTER_STEPS) entries; then it is chains
+//! found by hashing on source and tag, until it runs empty. Messages in the order of their receives,
+//! however many, are found at the head of a list and never pay for a hash.
 
 mod posted;
 mod unexpected;

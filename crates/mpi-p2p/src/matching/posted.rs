@@ -1,7 +1,7 @@
 //! Receives that wait for their message.
 
 use super::{Bins, Chain, Chains, Ends, Link, NONE, pair};
-use crate::limits::HASH_FROM_ENTRIES;
+use crate::limits::HASH_AFTER_STEPS;
 use crate::status::ANY;
 
 /// What a posted receive is found by; part of the caller's slab entry.
@@ -84,9 +84,6 @@ impl Posted {
         } else {
             let ends = if source == ANY { &mut self.any } else { self.bins.get_mut(source) };
             Line(nodes).push_back(ends, i);
-            if self.len >= HASH_FROM_ENTRIES {
-                self.hash(nodes);
-            }
         }
     }
 
@@ -96,16 +93,34 @@ impl Posted {
         if self.len == 0 {
             return None;
         }
+        // The usual case: the first receive of this source is the one.
+        if !self.hashed && self.any.is_empty() {
+            let head = self.bins.get(source).head;
+            if head != NONE && nodes.key(head).tag == tag {
+                Line(nodes).unlink(self.bins.get_mut(source), head);
+                self.len -= 1;
+                return Some(head);
+            }
+        }
+        self.take_searching(nodes, source, tag)
+    }
+
+    fn take_searching(&mut self, nodes: &mut impl PostedNodes, source: i32, tag: i32) -> Option<u32> {
         let found = if self.hashed {
             self.find_hashed(nodes, source, tag)
         } else {
-            let named = find_in(nodes, self.bins.get(source), tag);
-            if self.any.is_empty() {
+            let mut steps = 0;
+            let named = find_in(nodes, self.bins.get(source), tag, &mut steps);
+            let found = if self.any.is_empty() {
                 named
             } else {
-                let wild = find_in(nodes, self.any, tag);
+                let wild = find_in(nodes, self.any, tag, &mut steps);
                 earlier(nodes, named, wild)
+            };
+            if steps >= HASH_AFTER_STEPS {
+                self.hash(nodes);
             }
+            found
         };
         if found == NONE {
             return None;
@@ -179,7 +194,7 @@ impl Posted {
 }
 
 #[inline]
-fn find_in(nodes: &mut impl PostedNodes, ends: Ends, tag: i32) -> u32 {
+fn find_in(nodes: &mut impl PostedNodes, ends: Ends, tag: i32, steps: &mut u32) -> u32 {
     let mut i = ends.head;
     while i != NONE {
         let key = nodes.key(i);
@@ -187,6 +202,7 @@ fn find_in(nodes: &mut impl PostedNodes, ends: Ends, tag: i32) -> u32 {
             return i;
         }
         i = key.link.next;
+        *steps += 1;
     }
     NONE
 }

@@ -1,7 +1,7 @@
 //! Messages that came before their receive.
 
 use super::{Bins, Chain, Chains, Ends, Link, NONE, pair};
-use crate::limits::HASH_FROM_ENTRIES;
+use crate::limits::HASH_AFTER_STEPS;
 use crate::status::ANY;
 
 /// What an unexpected message is found by; part of the caller's slab entry.
@@ -83,26 +83,30 @@ impl Unexpected {
         self.len += 1;
         if self.hashed {
             self.chain(nodes, i, source, tag);
-        } else if self.len >= HASH_FROM_ENTRIES {
-            self.hash(nodes);
         }
     }
 
     /// The earliest message that a receive from `source` with `tag` (or [`ANY`]) matches.
     #[inline]
-    pub fn find(&self, nodes: &mut impl UnexpectedNodes, source: i32, tag: i32) -> Option<u32> {
+    pub fn find(&mut self, nodes: &mut impl UnexpectedNodes, source: i32, tag: i32) -> Option<u32> {
         if self.len == 0 {
             return None;
         }
+        let mut steps = 0;
         let head = |chains: &Chains, key| chains.get(&key).map_or(NONE, |e| e.head);
         let found = match (source, tag) {
             (ANY, ANY) => self.all.head,
             (source, ANY) => self.bins.get(source).head,
             (ANY, tag) if self.hashed => head(&self.tags, pair(0, tag)),
             (source, tag) if self.hashed => head(&self.both, pair(source, tag)),
-            (ANY, tag) => first(&mut All(nodes), self.all, |n, i| n.0.key(i).tag == tag),
-            (source, tag) => first(&mut BySource(nodes), self.bins.get(source), |n, i| n.0.key(i).tag == tag),
+            (ANY, tag) => first(&mut All(nodes), self.all, &mut steps, |n, i| n.0.key(i).tag == tag),
+            (source, tag) => {
+                first(&mut BySource(nodes), self.bins.get(source), &mut steps, |n, i| n.0.key(i).tag == tag)
+            }
         };
+        if steps >= HASH_AFTER_STEPS {
+            self.hash(nodes);
+        }
         (found != NONE).then_some(found)
     }
 
@@ -157,10 +161,16 @@ fn unchain(nodes: &mut impl Chain, chains: &mut Chains, key: u64, i: u32) {
 }
 
 #[inline]
-fn first<C: Chain>(nodes: &mut C, ends: Ends, mut matches: impl FnMut(&mut C, u32) -> bool) -> u32 {
+fn first<C: Chain>(
+    nodes: &mut C,
+    ends: Ends,
+    steps: &mut u32,
+    mut matches: impl FnMut(&mut C, u32) -> bool,
+) -> u32 {
     let mut i = ends.head;
     while i != NONE && !matches(nodes, i) {
         i = nodes.link(i).next;
+        *steps += 1;
     }
     i
 }
