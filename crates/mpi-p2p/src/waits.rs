@@ -173,6 +173,12 @@ impl State {
 
     /// What is known on a context.
     pub fn facts_on(&self, op: &'static str, context: u32) -> Blocked {
+        // Small blocking collectives are plain sends and receives in their own plane.
+        let op = match (context & 3, op) {
+            (1, "receive") => "receive of a collective",
+            (1, "send") => "send of a collective",
+            _ => op,
+        };
         let mut b = blocked(op);
         let Some(lane) = self.lanes.get(context) else { return b };
         b.comm = Some((self.context_name(context), context));
