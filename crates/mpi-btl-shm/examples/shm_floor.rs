@@ -207,7 +207,7 @@ fn main() {
     let mut side = side(segment.as_raw_fd(), slot);
     let only: Option<usize> = std::env::args().nth(2).and_then(|a| a.parse().ok());
     eager();
-    for size in [8, 40, 64, 256, 1024, 4096, 8192, 16384, 32768, 65536, 1 << 20, 4 << 20] {
+    for size in [8, 40, 64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 1 << 20, 4 << 20] {
         if only.is_some_and(|only| only > 0 && only != size) {
             continue;
         }

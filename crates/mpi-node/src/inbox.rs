@@ -488,13 +488,15 @@ mod model {
     fn two_senders_one_receiver() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
+        model.max_branches = 10_000;
         model.check(|| {
             let (senders, mut receiver) = testing::ends(&testing::memory(2), 2);
             let threads: Vec<_> = senders
                 .into_iter()
-                .map(|sender| {
+                .zip([2, 1])
+                .map(|(sender, count)| {
                     loom::thread::spawn(move || {
-                        for i in 0..2_u32 {
+                        for i in 0..count {
                             while sender.push(0, [i; HEAD_WORDS], &[], &[]).is_err() {
                                 loom::thread::yield_now();
                             }
@@ -503,7 +505,7 @@ mod model {
                 })
                 .collect();
             let mut next = [0; 2];
-            while next != [2, 2] {
+            while next != [2, 1] {
                 let popped = receiver.pop(|from, m| {
                     assert_eq!(m.head[0], next[from as usize]);
                     next[from as usize] += 1;

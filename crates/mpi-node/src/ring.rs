@@ -23,6 +23,8 @@ pub const FIRST_BYTES: usize = 40;
 const NEXT_BYTES: usize = 60;
 /// Lines of the next body that an idle consumer keeps asking for.
 const IDLE_BODY_LINES: u32 = 4;
+/// Lines that a consumer fetches behind the producer between two looks at the flag.
+const CHASE_LINES: u32 = 4;
 /// Lines of a body that the producer asks for before it writes them.
 const OWNED_BODY_LINES: u32 = 16;
 /// Cells that one message may take.
@@ -30,6 +32,11 @@ const INLINE_CELLS: usize = 2;
 
 /// Code in the flag's length field for a body outside the cell.
 const OUTSIDE: u32 = 0xFF;
+/// Code for a body outside the cell that is still being written: the consumer may begin to fetch
+/// its lines, behind the producer, and takes the message when the code is [`OUTSIDE`].
+const COMING: u32 = 0xFE;
+/// From this length, in bytes, a body is announced as coming.
+const COMING_BYTES: usize = if cfg!(loom) { 128 } else { 3072 };
 
 /// One message. Flag layout: lap in bits 0–15, the sender's mark in bits 16–23, length of the
 /// inline body in bits 24–31 or [`OUTSIDE`].
@@ -223,8 +230,17 @@ impl Producer {
             len as u32
         } else {
             let (offset, after) = self.place(len)?;
+            self.write_place(head, [offset, len as u32, after]);
+            if len >= COMING_BYTES {
+                let flag = u32::from(self.lap) | COMING << 24;
+                // SYNC POINT: pairs with the acquire in `Consumer::pop`.
+                self.memory.cell(self.at).flag.store(flag, Ordering::Release);
+            }
             self.own_now(offset, len);
-            self.write_outside(head, [offset, len as u32, after], first, second);
+            self.memory.write_body(offset, first);
+            if !second.is_empty() {
+                self.memory.write_body(offset + first.len() as u32, second);
+            }
             OUTSIDE
         };
         let flag = u32::from(self.lap) | u32::from(mark) << 16 | code << 24;
@@ -273,11 +289,7 @@ impl Producer {
     }
 
     #[inline]
-    fn write_outside(&mut self, head: [u32; HEAD_WORDS], place: [u32; 3], first: &[u8], second: &[u8]) {
-        self.memory.write_body(place[0], first);
-        if !second.is_empty() {
-            self.memory.write_body(place[0] + first.len() as u32, second);
-        }
+    fn write_place(&mut self, head: [u32; HEAD_WORDS], place: [u32; 3]) {
         self.memory.cell(self.at).data.with_mut(|data| {
             // SAFETY: as in `write_small`.
             let data = unsafe { &mut *data };
@@ -419,7 +431,7 @@ impl Consumer {
         }
     }
 
-    /// True when a message is there.
+    /// True when a message is there, or about to be.
     #[inline]
     pub fn ready(&self) -> bool {
         self.memory.cell(self.at).flag.load(Ordering::Relaxed) as u16 == self.lap
@@ -443,6 +455,13 @@ impl Consumer {
             return Popped::Empty;
         }
         let at = self.at;
+        let mut flag = flag;
+        if flag >> 24 == COMING {
+            flag = self.chase(cell);
+            if flag >> 24 == COMING {
+                return Popped::Empty;
+            }
+        }
         let code = flag >> 24;
         let cells = if code == OUTSIDE { 1 } else { cells_for(code as usize) };
         // Moved on before the callback, which may panic: the message counts as taken.
@@ -479,6 +498,28 @@ impl Consumer {
             return Popped::Returned;
         }
         Popped::Message
+    }
+
+    /// Fetches the lines of a body that is being written, until it is complete or all were asked
+    /// for. A line asked for before it was written is only fetched twice. Returns the flag.
+    #[inline]
+    fn chase(&self, cell: &Cell) -> u32 {
+        // SAFETY: words and place were published with the flag.
+        let data: &Data = cell.data.with(|data| unsafe { &*data });
+        let word = |at: usize| u32::from_ne_bytes(core::array::from_fn(|i| data.body[at + i]));
+        let first = word(0) / LINE as u32;
+        let lines = word(4).div_ceil(LINE as u32).min(self.memory.body_lines.saturating_sub(first));
+        for line in first..first + lines {
+            // SAFETY: inside the area; a prefetch touches nothing.
+            prefetch(unsafe { &*self.memory.body.add(line as usize) });
+            if line % CHASE_LINES == 0 {
+                let flag = cell.flag.load(Ordering::Acquire);
+                if flag >> 24 != COMING {
+                    return flag;
+                }
+            }
+        }
+        cell.flag.load(Ordering::Acquire)
     }
 
     #[inline(always)]
@@ -688,12 +729,15 @@ mod model {
 
     #[test]
     fn messages_arrive_whole_and_in_order() {
-        loom::model(|| {
-            let (mut producer, mut consumer) = testing::pair(2, 8);
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let (mut producer, mut consumer) = testing::pair(2, 16);
             let sender = loom::thread::spawn(move || {
                 for i in 0..3_u32 {
-                    let body = [i as u8; 48];
-                    let len = if i == 1 { 48 } else { 8 };
+                    let body = [i as u8; 192];
+                    // One cell, two cells, outside and announced.
+                    let len = [8, 60, 192][i as usize];
                     while producer.push(0, [i; HEAD_WORDS], &body[..len], &[]).is_err() {
                         loom::thread::yield_now();
                     }
