@@ -98,11 +98,6 @@ impl Shared {
             .clone()
     }
 
-    /// The slot of the peer that was named `ep`.
-    pub(crate) fn slot_of(&self, ep: Ep) -> Option<u32> {
-        self.lock().state.peers.iter().flatten().find(|p| p.ep == ep).map(|p| p.slot)
-    }
-
     /// The peer in `slot`, if it was named.
     pub(crate) fn named(&self, slot: u32) -> Option<Arc<Peer>> {
         self.lock().state.peers.get(slot as usize)?.clone()

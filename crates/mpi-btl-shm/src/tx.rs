@@ -66,16 +66,6 @@ impl Tx {
         }
     }
 
-    /// Sends to a peer that introduced itself and was not connected from here.
-    #[cold]
-    fn send_to_introduced(&mut self, ep: Ep, msg: Am<'_>) -> Result<Sent, SendError> {
-        let Some(slot) = self.shared.slot_of(ep) else {
-            return Err(SendError::Down("it was never connected".to_owned()));
-        };
-        self.open_way(ep, slot);
-        self.send(ep, msg)
-    }
-
     /// Remembers that `ep` waits for room for `len` bytes.
     #[cold]
     fn block(&mut self, ep: Ep, len: usize) -> SendError {
@@ -190,7 +180,7 @@ impl BtlTx for Tx {
     #[inline]
     fn send(&mut self, ep: Ep, msg: Am<'_>) -> Result<Sent, SendError> {
         let Some(Some(way)) = self.ways.get_mut(ep.0 as usize) else {
-            return self.send_to_introduced(ep, msg);
+            return Err(SendError::Down("it was never connected".to_owned()));
         };
         let (first, second): (&[u8], &[u8]) = match msg.body {
             Body::Bytes(bytes) => (bytes, &[]),

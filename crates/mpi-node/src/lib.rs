@@ -5,7 +5,7 @@
 //! communicator, a request or a peer on another machine.
 //!
 //! Lock-free parts follow the `primitive` module, which maps atomics to `core` or to `loom`;
-//! `RUSTFLAGS="--cfg loom" cargo test -p mpi-node --release` runs the models.
+//! `RUSTFLAGS="--cfg loom" cargo test -p mpi-node --lib -- model` runs the models.
 #![deny(missing_docs)]
 
 mod biased;

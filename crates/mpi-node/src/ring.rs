@@ -531,14 +531,15 @@ impl Consumer {
     #[inline]
     fn join(&self, mut at: u32, len: usize) -> [u8; INLINE_BYTES] {
         let mut joined = [0; INLINE_BYTES];
-        // SAFETY (both): published by the flag of the first cell.
         self.memory.cell(at).data.with(|data| {
-            joined[..FIRST_BYTES]
-                .copy_from_slice(unsafe { &data.as_ref().expect("cells have addresses").body })
+            // SAFETY: published by the flag of the first cell.
+            let data: &Data = unsafe { &*data };
+            joined[..FIRST_BYTES].copy_from_slice(&data.body);
         });
         for piece in joined[FIRST_BYTES..len].chunks_mut(NEXT_BYTES) {
             at = self.after(at);
             self.memory.cell(at).data.with(|data| {
+                // SAFETY: as above; the data has this size.
                 let bytes = unsafe { &*data.cast::<[u8; NEXT_BYTES]>() };
                 piece.copy_from_slice(&bytes[..piece.len()]);
             });
