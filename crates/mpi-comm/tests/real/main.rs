@@ -40,6 +40,7 @@ fn launches() -> Vec<Launch> {
         Launch::of("hello", 1),
         Launch::of("hello", 2).named("hello_2").silent(),
         Launch::of("hello", 5).named("hello_5").silent(),
+        Launch::of("hello", 32).named("hello_32").silent(),
         Launch::of("hello", 3).named("hello_tcp").with("MPI_BTL", "tcp"),
         Launch::of("hello", 0).named("hello_alone").silent(),
         Launch::of("communicators", 4),

@@ -48,6 +48,9 @@ fn hello() {
         ring(&all);
     }
     drop(all);
+    // What a rank of a full node may take; the segment's pages that it touches count.
+    let resident = resident_kib();
+    assert!(resident <= 8192, "{resident} KiB are resident");
     mpi_comm::finalize().unwrap();
 }
 
