@@ -19,7 +19,6 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<Engine>,
     pub(crate) ids: Arc<ContextIds>,
     pub(crate) me: Ep,
-    /// Host of each process of the world, where there are several; nobody there on one host.
     pub(crate) node: Node,
     /// Choices of algorithms that the user forces.
     pub(crate) collective_settings: Arc<Settings>,
@@ -28,10 +27,10 @@ pub(crate) struct Core {
 }
 
 /// What a process knows of the machine it runs on.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// Name of the host.
-    pub host: String,
+    /// Stands for the node: the same on all processes that can share memory.
+    pub number: u64,
     /// Every process of the world runs here.
     pub all_here: bool,
 }

@@ -3,6 +3,8 @@
 use mpi_btl::{Addresses, Ep, PeerInfo};
 use mpi_p2p::Directory;
 use mpi_pmi::Client;
+use std::os::fd::RawFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 /// Key under which a process publishes where it is.
@@ -12,8 +14,10 @@ pub(crate) const KEY: &str = "peer";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Card {
     pub(crate) host: String,
-    /// Slot in the segment of its host.
+    /// Slot in the segment of its node.
     pub(crate) node_slot: Option<u32>,
+    /// Number of that segment on its host: hosts may share a name.
+    pub(crate) segment: u64,
     pub(crate) addresses: Addresses,
 }
 
@@ -33,10 +37,11 @@ const CARD_MAX_BYTES: usize = 64 * 1024;
 const NO_SLOT: u32 = u32::MAX;
 
 impl Card {
-    /// Version, byte order, slot, host, then name and address of each transport.
+    /// Version, byte order, slot, segment, host, then name and address of each transport.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION, u8::from(cfg!(target_endian = "big"))];
         out.extend(self.node_slot.unwrap_or(NO_SLOT).to_le_bytes());
+        out.extend(self.segment.to_le_bytes());
         put(&mut out, self.host.as_bytes());
         for (name, address) in &self.addresses {
             put(&mut out, name.as_bytes());
@@ -50,11 +55,12 @@ impl Card {
         if bytes.len() > CARD_MAX_BYTES {
             return Err(fault("it is too long"));
         }
-        let (head, mut rest) = bytes.split_at_checked(6).ok_or_else(|| fault("it is too short"))?;
+        let (head, mut rest) = bytes.split_at_checked(14).ok_or_else(|| fault("it is too short"))?;
         if head[0] != VERSION {
             return Err(fault("its version is not known here"));
         }
         let slot = u32::from_le_bytes([head[2], head[3], head[4], head[5]]);
+        let segment = crate::words::from_bytes(&head[6..]).first().copied().unwrap_or(0);
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| fault("a name is no UTF-8"));
         let host = text(take(&mut rest).ok_or_else(|| fault("the host is cut off"))?)?;
         let mut addresses = Addresses::new();
@@ -63,7 +69,7 @@ impl Card {
             let address = take(&mut rest).ok_or_else(|| fault("an address is cut off"))?;
             addresses.insert(text(name)?, address.to_vec());
         }
-        Ok(Card { host, node_slot: Some(slot).filter(|slot| *slot != NO_SLOT), addresses })
+        Ok(Card { host, node_slot: Some(slot).filter(|slot| *slot != NO_SLOT), segment, addresses })
     }
 }
 
@@ -85,6 +91,8 @@ fn take<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
 pub(crate) struct World {
     pub(crate) job: String,
     pub(crate) host: String,
+    /// As [`Card::segment`].
+    pub(crate) segment: u64,
     pub(crate) size: u32,
     /// Every process is on this host and has published nothing: its slot in the segment is its rank.
     pub(crate) unpublished: bool,
@@ -98,15 +106,21 @@ impl Directory for World {
             return Err(format!("process {rank} is not in the world of {}", self.size));
         }
         let card = match self.unpublished {
-            true => Card { host: self.host.clone(), node_slot: Some(rank), addresses: Addresses::new() },
+            true => Card {
+                host: self.host.clone(),
+                node_slot: Some(rank),
+                segment: self.segment,
+                addresses: Addresses::new(),
+            },
             false => {
                 let bytes = self.client.get(rank, KEY).map_err(|e| e.to_string())?;
                 let bytes = bytes.ok_or_else(|| format!("rank {rank} has published no address"))?;
                 Card::decode(rank, &bytes).map_err(|e| e.to_string())?
             }
         };
-        // A slot means something only inside one host's segment.
-        let node_slot = card.node_slot.filter(|_| card.host == self.host);
+        // A slot means something only inside one segment.
+        let same = (card.segment, &card.host) == (self.segment, &self.host);
+        let node_slot = card.node_slot.filter(|_| same);
         Ok(PeerInfo {
             ep,
             job: self.job.clone(),
@@ -122,13 +136,21 @@ impl Directory for World {
     }
 }
 
-/// A number that stands for a host (64-bit FNV-1a of its name, the top bit clear), to tell who
-/// shares one.
-pub(crate) fn host_number(host: &str) -> u64 {
-    let hash = host.bytes().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
+/// A number that stands for a node (64-bit FNV-1a of host and segment, the top bit clear), to tell
+/// who shares one.
+pub(crate) fn node_number(host: &str, segment: u64) -> u64 {
+    let bytes = host.bytes().chain(segment.to_le_bytes());
+    let hash = bytes.fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
     });
     hash >> 1
+}
+
+/// The number of a segment on its host: that of its file, which the kernel gives out once. 0 for
+/// none.
+pub(crate) fn segment_number(segment: Option<RawFd>) -> u64 {
+    let metadata = segment.and_then(|fd| std::fs::metadata(format!("/proc/self/fd/{fd}")).ok());
+    metadata.map_or(0, |metadata| metadata.ino())
 }
 
 #[cfg(test)]
@@ -142,7 +164,8 @@ mod tests {
         addresses.insert("tcp".into(), vec![1, 2, 3]);
         addresses.insert("x".into(), vec![]);
         for node_slot in [None, Some(3)] {
-            let card = Card { host: "höst".into(), node_slot, addresses: addresses.clone() };
+            let card =
+                Card { host: "höst".into(), node_slot, segment: 1 << 40, addresses: addresses.clone() };
             assert_eq!(Card::decode(0, &card.encode()).unwrap(), card);
         }
     }
@@ -151,7 +174,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_card_or_an_error(bytes: Vec<u8>, tail: Vec<u8>) {
             let _ = Card::decode(0, &bytes);
-            let mut good = vec![VERSION, 0, 1, 0, 0, 0];
+            let mut good = vec![VERSION, 0, 1, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9];
             good.extend(tail);
             let _ = Card::decode(0, &good);
         }

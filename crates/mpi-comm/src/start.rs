@@ -2,7 +2,7 @@
 
 use crate::control;
 use crate::core::{Node, Predefined};
-use crate::directory::{Card, KEY, World};
+use crate::directory::{self, Card, KEY, World};
 use crate::process::{Process, ThreadLevel};
 use crate::settings::{self, SettingError};
 use mpi_btl::{Addresses, Btl, Ep, OpenEnv, OpenError, Opened, SelectError};
@@ -37,12 +37,14 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process
     let selection = mpi_btl::select(backends, wanted.as_deref())?;
     let boot = mpi_pmi::bootstrap()?;
     let opened = open(&boot, &selection)?;
-    let unpublished = publish(&boot, &opened)?;
+    let segment = directory::segment_number(boot.segment);
+    let unpublished = publish(&boot, &opened, segment)?;
     let me = Ep(boot.rank);
     let all_here = !boot.multihost && boot.node_size == boot.size;
     let directory = World {
         job: boot.job.clone(),
         host: boot.host.clone(),
+        segment,
         size: boot.size,
         unpublished,
         client: boot.client.clone(),
@@ -58,7 +60,7 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process
     if level == ThreadLevel::Multiple {
         engine.set_threads_multiple();
     }
-    let node = Node { host: boot.host.clone(), all_here };
+    let node = Node { number: directory::node_number(&boot.host, segment), all_here };
     let predefined = Predefined::assemble(engine.clone(), me, boot.size, node, algorithms)?;
     control::start(&boot.client, &engine);
     boot.client.started()?;
@@ -139,7 +141,7 @@ fn open(boot: &Bootstrap, selection: &[&dyn Btl]) -> Result<Vec<(&'static str, O
 }
 
 /// Publishes where this process is. `true`: there is nothing that a peer needs to be told.
-fn publish(boot: &Bootstrap, opened: &[(&'static str, Opened)]) -> Result<bool, StartError> {
+fn publish(boot: &Bootstrap, opened: &[(&'static str, Opened)], segment: u64) -> Result<bool, StartError> {
     let mut addresses = Addresses::new();
     for (name, open) in opened {
         open.publish(name, &mut addresses);
@@ -147,7 +149,7 @@ fn publish(boot: &Bootstrap, opened: &[(&'static str, Opened)]) -> Result<bool, 
     if addresses.is_empty() && !boot.multihost {
         return Ok(true);
     }
-    let card = Card { host: boot.host.clone(), node_slot: boot.node_slot, addresses };
+    let card = Card { host: boot.host.clone(), node_slot: boot.node_slot, segment, addresses };
     boot.client.put(KEY, &card.encode())?;
     if matches!(boot.kind, Kind::Pmi1 | Kind::Pmi2) {
         boot.client.fence()?;

@@ -246,6 +246,9 @@ impl Engine {
     /// # Errors
     /// Request: stale, active, or not persistent. Buffer.
     pub fn restart(&self, id: RequestId) -> Result<(), Error> {
+        if id == RequestId::DONE {
+            return Ok(());
+        }
         let mut core = self.enter();
         let result = core.state.restart(id);
         self.shared.leave(core);

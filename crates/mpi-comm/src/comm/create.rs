@@ -72,11 +72,9 @@ impl Comm {
     /// Those of a new communicator.
     pub fn split_type(&self, kind: SplitKind, key: i32) -> Result<Comm, Error> {
         let SplitKind::Shared = kind;
-        let node = &self.core().node;
-        let color = match node.all_here {
-            true => 0,
-            false => crate::directory::host_number(&node.host),
-        };
+        // One number where all are here: their nodes need not be told apart.
+        let node = self.core().node;
+        let color = if node.all_here { 0 } else { node.number };
         let ranks = self.ranks_like(color, key)?;
         let id = self.agree_with_all()?;
         self.subset(id, &ranks, Topology::Undefined)

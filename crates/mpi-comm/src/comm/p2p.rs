@@ -222,6 +222,37 @@ impl Comm {
         }
     }
 
+    /// A send to be started again and again with [`Engine::restart`](mpi_p2p::Engine::restart). The
+    /// memory of `buf` stays valid, and unchanged while the request is active. To the null process
+    /// every round is over at once.
+    ///
+    /// # Errors
+    /// As [`Comm::send`].
+    pub fn send_init(
+        &self,
+        dest: Dest,
+        tag: i32,
+        buf: SendBuf<'_>,
+        mode: SendMode,
+    ) -> Result<RequestId, Error> {
+        match self.outgoing("send", dest, tag, buf.datatype())? {
+            Some(rank) => self.engine().send_init(self.context(), rank, tag, buf, mode),
+            None => Ok(RequestId::DONE),
+        }
+    }
+
+    /// A receive to be started again and again. The memory of `buf` stays valid, and is the
+    /// operation's while the request is active. From the null process every round is over at once.
+    ///
+    /// # Errors
+    /// As [`Comm::recv`].
+    pub fn recv_init(&self, source: Source, tag: Tag, buf: RecvBuf<'_>) -> Result<RequestId, Error> {
+        match self.incoming("receive", source, tag, Some(buf.datatype()))? {
+            Some(source) => self.engine().recv_init(self.context(), source, tag, buf),
+            None => Ok(RequestId::DONE),
+        }
+    }
+
     /// Checks where a message goes; `None` for the null process.
     #[inline]
     pub(crate) fn outgoing(
@@ -301,7 +332,7 @@ impl Comm {
         let (class, detail) = match (rank, tag) {
             (Some(rank), _) if rank < 0 || rank as u32 >= size => {
                 let which = if self.is_inter() { "the remote group" } else { "the communicator" };
-                (ErrorClass::Rank, format!("rank {rank} is not in {which} of {size} processes"))
+                (ErrorClass::Rank, format!("rank {rank} is not in {which} of size {size}"))
             }
             (_, Some(tag)) if tag < 0 => (ErrorClass::Tag, format!("tag {tag} is not in 0..={TAG_UB}")),
             _ => {

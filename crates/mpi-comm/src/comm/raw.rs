@@ -1,7 +1,11 @@
-//! Communicators as addresses, for faces that hand out handles. The only unsafe code of the crate.
+//! What rests on a promise of the caller: communicators as addresses, for faces that hand out
+//! handles, and memory that is had when a message is there. The only unsafe code of the crate.
 #![allow(unsafe_code)]
 
-use super::{Comm, Inner};
+use super::p2p::NULL_STATUS;
+use super::{Comm, Inner, Source};
+use mpi_datatype::Datatype;
+use mpi_p2p::{Error, Status, Tag};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
@@ -25,5 +29,28 @@ impl Comm {
     pub unsafe fn from_raw(raw: *const ()) -> Comm {
         // SAFETY: the caller's promise: this is the address of a counted handle that nobody else drops.
         Comm(unsafe { Arc::from_raw(raw.cast::<Inner>()) })
+    }
+
+    /// Receives a message whose size is known only when it is here: `alloc` is given its bytes and
+    /// returns where they go, as [`Engine::recv_alloc`](mpi_p2p::Engine::recv_alloc). Not called for
+    /// the null process.
+    ///
+    /// # Errors
+    /// As [`Comm::recv`]; `Truncate` when the bytes are no whole number of elements.
+    ///
+    /// # Safety
+    /// The memory that `alloc` returns is valid for writes of that many bytes until this returns.
+    pub unsafe fn recv_alloc(
+        &self,
+        source: Source,
+        tag: Tag,
+        datatype: &Datatype,
+        alloc: &mut dyn FnMut(usize) -> *mut u8,
+    ) -> Result<Status, Error> {
+        match self.incoming("receive", source, tag, Some(datatype))? {
+            // SAFETY: the caller's promise, passed on.
+            Some(source) => unsafe { self.engine().recv_alloc(self.context(), source, tag, datatype, alloc) },
+            None => Ok(NULL_STATUS),
+        }
     }
 }

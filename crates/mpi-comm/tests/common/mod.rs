@@ -79,7 +79,7 @@ fn predefined(net: &Net, rank: u32, size: u32) -> Predefined {
         hooks: Hooks::default(),
     });
     engine.set_threads_multiple();
-    let node = Node { host: String::from("simulated"), all_here: true };
+    let node = Node { number: u64::from(rank % 2), all_here: size % 2 == 0 };
     let predefined = Predefined::assemble(engine, Ep(rank), size, node, Default::default()).unwrap();
     predefined.world.set_error_handler(ErrorHandler::Return);
     predefined.self_comm.set_error_handler(ErrorHandler::Return);

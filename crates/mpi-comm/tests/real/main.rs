@@ -51,7 +51,7 @@ fn launches() -> Vec<Launch> {
         Launch::of("panics", 3).ends(101).says("on purpose"),
         Launch::of("aborts", 2).ends(7).says("rank 1"),
         Launch::of("leaves", 2).ends(1),
-        Launch::of("is_fatal", 2).ends(6).says("rank 2 is not in the communicator of 2 processes"),
+        Launch::of("is_fatal", 2).ends(6).says("rank 2 is not in the communicator of size 2"),
         Launch::of("blocked", 2).with("MPI_BLOCKED_REPORT_SECONDS", "1").says("\"MPI_COMM_WORLD\""),
         Launch::of("finalizes_late", 2)
             .with("MPI_FINALIZE_REPORT_SECONDS", "0.5")
