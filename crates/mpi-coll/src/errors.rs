@@ -12,6 +12,7 @@ pub(crate) fn class(e: &DatatypeError) -> ErrorClass {
         DatatypeError::Nesting { .. } | DatatypeError::Mismatch { .. } => ErrorClass::Type,
         DatatypeError::Truncated { .. } => ErrorClass::Truncate,
         DatatypeError::Op { .. } => ErrorClass::Op,
+        DatatypeError::Memory { .. } => ErrorClass::NoMem,
         DatatypeError::Value { .. } => ErrorClass::Other,
     }
 }

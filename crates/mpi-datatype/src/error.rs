@@ -1,6 +1,7 @@
 //! What can be wrong with a datatype, a buffer or an operation.
 
-/// An error of this crate. Every variant but [`DatatypeError::Value`] is the caller's fault.
+/// An error of this crate. Every variant but [`DatatypeError::Value`] (the peer's) and
+/// [`DatatypeError::Memory`] is the caller's fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DatatypeError {
     /// A size, extent or displacement does not fit 63 bits.
@@ -62,6 +63,12 @@ pub enum DatatypeError {
         op: &'static str,
         /// The type.
         datatype: String,
+    },
+    /// A temporary could not be had.
+    #[error("no memory for a temporary of {bytes} bytes")]
+    Memory {
+        /// Its size.
+        bytes: usize,
     },
     /// A peer sent bytes that are no value of the type.
     #[error("received {value:#x}, which is no {what}")]

@@ -1,7 +1,7 @@
 //! Memory of temporaries, kept for the next: a large one costs more to get from the kernel than to use.
 
 use crate::limits::{SCRATCH_KEPT_BLOCKS, SCRATCH_KEPT_BYTES};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::RefCell;
 
 /// An owned block of initialised memory.
@@ -22,17 +22,14 @@ thread_local! {
 }
 
 impl Block {
-    /// A block of at least this layout; of a size above 0.
-    pub fn get(layout: Layout) -> Block {
+    /// A block of at least this layout, of a size above 0; `None` when there is no memory.
+    pub fn get(layout: Layout) -> Option<Block> {
         assert!(layout.size() > 0, "an empty block");
         let kept = POOL.try_with(|pool| pool.borrow_mut().take(layout)).ok().flatten();
-        kept.unwrap_or_else(|| {
+        kept.or_else(|| {
             // SAFETY: the size is not zero.
             let ptr = unsafe { alloc_zeroed(layout) };
-            if ptr.is_null() {
-                handle_alloc_error(layout);
-            }
-            Block { ptr, layout }
+            (!ptr.is_null()).then_some(Block { ptr, layout })
         })
     }
 
@@ -88,16 +85,16 @@ mod tests {
 
     #[test]
     fn blocks_come_back_and_are_bounded() {
-        let layout = |n| Layout::from_size_align(n, 64).unwrap();
-        let first = Block::get(layout(1000));
+        let get = |n| Block::get(Layout::from_size_align(n, 64).unwrap()).unwrap();
+        let first = get(1000);
         let at = first.ptr();
         first.give_back();
-        let again = Block::get(layout(900));
+        let again = get(900);
         assert_eq!(again.ptr(), at);
         again.give_back();
-        assert_ne!(Block::get(layout(10)).ptr(), at, "far too large for ten bytes");
-        (1..100).for_each(|i| Block::get(layout(64 << (i % 20))).give_back());
-        let many: Vec<Block> = (0..40).map(|_| Block::get(layout(4 << 20))).collect();
+        assert_ne!(get(10).ptr(), at, "far too large for ten bytes");
+        (1..100).for_each(|i| get(64 << (i % 20)).give_back());
+        let many: Vec<Block> = (0..40).map(|_| get(4 << 20)).collect();
         many.into_iter().for_each(Block::give_back);
         POOL.with(|p| {
             let p = p.borrow();

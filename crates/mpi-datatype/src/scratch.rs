@@ -29,7 +29,7 @@ impl Scratch {
     /// Room for `count` elements.
     ///
     /// # Errors
-    /// A span that overflows the address space.
+    /// A span that overflows the address space; no memory.
     pub fn new(count: usize, datatype: &Datatype) -> Result<Scratch, DatatypeError> {
         let overflow = DatatypeError::Overflow { what: "span of a temporary" };
         let (first, past) = span(count, datatype).ok_or_else(|| overflow.clone())?;
@@ -38,7 +38,10 @@ impl Scratch {
         let start = first.div_euclid(align) * align;
         let layout =
             Layout::from_size_align((past - start) as usize, SCRATCH_ALIGN_BYTES).map_err(|_| overflow)?;
-        let memory = (layout.size() > 0).then(|| Block::get(layout));
+        let memory = match layout.size() {
+            0 => None,
+            bytes => Some(Block::get(layout).ok_or(DatatypeError::Memory { bytes })?),
+        };
         let base = memory.as_ref().map_or(std::ptr::without_provenance_mut(SCRATCH_ALIGN_BYTES), Block::ptr);
         Ok(Scratch { memory, origin: base.wrapping_offset(-start), count, datatype: datatype.clone() })
     }
@@ -46,7 +49,7 @@ impl Scratch {
     /// Room for `len` bytes of packed data.
     ///
     /// # Errors
-    /// A length that overflows the address space.
+    /// A length that overflows the address space; no memory.
     pub fn packed(len: usize) -> Result<Scratch, DatatypeError> {
         Scratch::new(len, &PACKED)
     }

@@ -245,6 +245,11 @@ fn huge_counts_cost_nothing_and_never_overflow() {
     // SAFETY: nothing is read.
     let buf = unsafe { SendBuf::new(std::ptr::null(), usize::MAX, &f64s) };
     assert_eq!(buf.bytes(), usize::MAX);
+    assert!(Scratch::new(usize::MAX, &f64s).unwrap_err().to_string().contains("address space"));
+    assert_eq!(
+        Scratch::packed(1 << 60).unwrap_err().to_string(),
+        "no memory for a temporary of 1152921504606846976 bytes"
+    );
 }
 
 #[test]
