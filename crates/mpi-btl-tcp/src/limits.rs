@@ -39,13 +39,20 @@ pub const QUEUE_MAX_PIECES: usize = 1024;
 pub const SPARE_BUFFERS: usize = 8;
 /// Pieces handed to the kernel at once.
 pub const GATHER_PIECES: usize = 16;
-/// Bytes handed to the kernel at once: short enough that the receiver copies while we send.
-pub const SEND_PIECE_BYTES: usize = 256 << 10;
+/// Bytes handed to the kernel at once. The kernel passes them on while it still copies, so shorter
+/// pieces gain nothing (docs/decisions/0020); the bound is for the time that a call may take.
+pub const SEND_PIECE_BYTES: usize = 1 << 20;
 /// Peers whose waiting messages are tried in one poll without a readiness call.
 pub const DRAINS_PER_POLL: usize = 4;
 
-/// Kernel buffers of a connection, each way.
+/// A lone message of at least twice this length is sent in two pieces, this one first: the receiver
+/// copies it while we send the rest (docs/decisions/0020).
+pub const FIRST_PIECE_BYTES: usize = 32 << 10;
+
+/// Kernel buffers of a connection, each way, where the system allows that much.
 pub const SOCKET_BUFFER_BYTES: usize = 4 << 20;
+/// Where it allows less than this, the kernel's own tuning does better than a fixed size.
+pub const SOCKET_BUFFER_MIN_BYTES: usize = 1 << 20;
 
 /// A connection that has not proved who it is by then is dropped.
 pub const PROOF_TIMEOUT: Duration = Duration::from_secs(5);

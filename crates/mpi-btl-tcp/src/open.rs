@@ -4,7 +4,8 @@ use crate::address;
 use crate::core::Core;
 use crate::limits::{
     ADDRESSES_MAX, EAGER_LIMIT_BYTES, EAGER_LIMIT_MAX_BYTES, INLINE_LIMIT_BYTES, KEEPALIVE_IDLE,
-    KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, LISTEN_BACKLOG, SOCKET_BUFFER_BYTES, UNACKNOWLEDGED_TIMEOUT,
+    KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, LISTEN_BACKLOG, SOCKET_BUFFER_BYTES, SOCKET_BUFFER_MIN_BYTES,
+    UNACKNOWLEDGED_TIMEOUT,
 };
 use crate::rx::Rx;
 use crate::tx::Tx;
@@ -73,10 +74,21 @@ pub(crate) fn prepare(socket: &Socket) -> io::Result<()> {
         .with_retries(KEEPALIVE_PROBES);
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT))?;
-    // Best effort: the kernel caps them by its own limits, and smaller ones work too.
-    let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
-    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    // Best effort: smaller ones work too.
+    if may_set("wmem_max") {
+        let _ = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
+    }
+    if may_set("rmem_max") {
+        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    }
     Ok(())
+}
+
+/// The system lets us set a buffer that is worth setting. A fixed size ends the kernel's own
+/// tuning, which reaches further than a low limit would.
+fn may_set(limit: &str) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/sys/net/core/{limit}")).unwrap_or_default();
+    text.trim().parse::<usize>().is_ok_and(|max| max >= SOCKET_BUFFER_MIN_BYTES)
 }
 
 fn eager_limit(env: &OpenEnv) -> Result<usize, String> {
@@ -184,7 +196,9 @@ fn bind(ip: IpAddr, port: u16) -> io::Result<Socket> {
     }
     socket.set_nonblocking(true)?;
     // Accepted sockets inherit the size, and the window is agreed before they are ours to set.
-    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    if may_set("rmem_max") {
+        let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    }
     socket.bind(&SockAddr::from(address))?;
     Ok(socket)
 }

@@ -142,7 +142,7 @@ impl Out {
                     Part::Own { buffer, at } => Piece::out(&buffer[*at..]),
                     Part::Lent { left, .. } => Piece::lent(*left),
                 };
-                piece.truncate(SEND_PIECE_BYTES - total);
+                piece.cut(0, SEND_PIECE_BYTES - total);
                 total += piece.len();
                 pieces[count] = piece;
                 count += 1;

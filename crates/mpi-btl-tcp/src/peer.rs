@@ -32,8 +32,10 @@ pub(crate) struct Peer {
     pub out: Out,
     /// This side said goodbye.
     pub closed: bool,
-    /// Messages are held back for the next flush.
+    /// Messages are held back for the next flush: in our queue,
     pub held: bool,
+    /// or the last segment in the kernel's.
+    pub corked: bool,
 }
 
 impl Peer {
@@ -49,6 +51,7 @@ impl Peer {
             out: Out::default(),
             closed: false,
             held: false,
+            corked: false,
         }
     }
 }

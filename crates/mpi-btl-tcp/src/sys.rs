@@ -33,14 +33,26 @@ impl<'a> Piece<'a> {
         self.0.iov_len
     }
 
-    /// Cuts the piece to at most `len` bytes.
-    pub fn truncate(&mut self, len: usize) {
-        self.0.iov_len = self.0.iov_len.min(len);
+    /// Cuts the piece to at most `most` bytes from byte `from` (at most its length) on.
+    pub fn cut(&mut self, from: usize, most: usize) {
+        assert!(from <= self.0.iov_len, "a cut outside of the piece");
+        self.0.iov_base = self.0.iov_base.cast::<u8>().wrapping_add(from).cast();
+        self.0.iov_len = (self.0.iov_len - from).min(most);
     }
 }
 
 /// Sends as much of `pieces` as the socket takes now.
 pub(crate) fn send(socket: BorrowedFd<'_>, pieces: &[Piece<'_>]) -> io::Result<usize> {
+    send_with(socket, pieces, 0)
+}
+
+/// As [`send`]; a last segment that is not full waits for more, or for `TCP_NODELAY` to be set again.
+pub(crate) fn send_more(socket: BorrowedFd<'_>, pieces: &[Piece<'_>]) -> io::Result<usize> {
+    send_with(socket, pieces, libc::MSG_MORE)
+}
+
+fn send_with(socket: BorrowedFd<'_>, pieces: &[Piece<'_>], flags: libc::c_int) -> io::Result<usize> {
+    let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     loop {
         // SAFETY: `msghdr` is plain data for which all zeroes are valid (no name, no control data).
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -48,8 +60,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, pieces: &[Piece<'_>]) -> io::Result<u
         message.msg_iovlen = pieces.len() as _;
         // SAFETY: the descriptor is open while borrowed; `Piece` is a transparent `iovec`; each names
         // memory that is borrowed for this call or lent by the engine; the call only reads it.
-        let n =
-            unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+        let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, flags) };
         match checked(n) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             result => return result,

@@ -1,7 +1,7 @@
 //! The sending half.
 
 use crate::core::Core;
-use crate::limits::{COALESCE_BYTES, HOLD_LIMIT_BYTES, SEND_PIECE_BYTES};
+use crate::limits::{COALESCE_BYTES, FIRST_PIECE_BYTES, HOLD_LIMIT_BYTES, SEND_PIECE_BYTES};
 use crate::peer::{State, goodbye};
 use crate::sys::{self, Piece};
 use crate::{NAME, address};
@@ -10,7 +10,7 @@ use mpi_btl::{
 };
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) struct Tx {
@@ -63,8 +63,14 @@ impl BtlTx for Tx {
     fn flush(&mut self) {
         let mut core = lock(&self.core);
         while let Some(ep) = core.held.pop() {
-            if let Some(peer) = core.peer_mut(ep) {
-                peer.held = false;
+            let Some(peer) = core.peer_mut(ep) else { continue };
+            peer.held = false;
+            if std::mem::take(&mut peer.corked) {
+                if let Some(socket) = &peer.socket {
+                    // Set already; setting it pushes out what the kernel kept back. A socket that
+                    // cannot is broken, and reading it will say so.
+                    let _ = socket.set_tcp_nodelay(true);
+                }
             }
             core.drain(ep);
         }
@@ -138,10 +144,9 @@ impl Core {
         };
         if peer.out.is_empty() && !hold {
             if let (State::Up, Some(socket)) = (&peer.state, &peer.socket) {
-                let sent = match sys::send(socket.as_fd(), &pieces(head, &msg.body)) {
-                    Ok(n) if n == head.len() + msg.body.len() => return Ok(Sent::Done),
+                let sent = match send_direct(socket.as_fd(), head, &msg.body, msg.more) {
+                    Ok(n) if n == head.len() + msg.body.len() => return Ok(self.in_kernel(ep, msg.more)),
                     Ok(n) => n,
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,
                     Err(e) => {
                         let why = e.to_string();
                         self.sending_failed(ep, why.clone());
@@ -154,6 +159,25 @@ impl Core {
             }
         }
         self.enqueue(ep, msg, head, hold)
+    }
+
+    /// All of a message is in the kernel; one that others are to follow owes a flush.
+    fn in_kernel(&mut self, ep: Ep, cork: bool) -> Sent {
+        match self.peers.get_mut(ep.0 as usize).and_then(Option::as_deref_mut) {
+            Some(peer) if cork => {
+                peer.corked = true;
+                if !peer.held {
+                    peer.held = true;
+                    self.held.push(ep);
+                }
+                Sent::Held
+            }
+            Some(peer) => {
+                peer.corked = false;
+                Sent::Done
+            }
+            None => Sent::Done,
+        }
     }
 
     /// The message waits: for a connection, behind others, or because more is to come.
@@ -215,16 +239,44 @@ fn dialable(theirs: Vec<SocketAddr>, own: &[SocketAddr]) -> Vec<SocketAddr> {
     theirs.into_iter().filter(|a| !is_own(a)).collect()
 }
 
-/// Header and body as they go out first, cut to one piece's length.
-fn pieces<'a>(head: &'a [u8], body: &Body<'a>) -> [Piece<'a>; 3] {
-    let (mut a, mut b) = match body {
+/// Sends header and body as far as the socket takes them; how far that is.
+fn send_direct(socket: BorrowedFd<'_>, head: &[u8], body: &Body<'_>, more: bool) -> io::Result<usize> {
+    let total = head.len() + body.len();
+    let split = !more && total >= 2 * FIRST_PIECE_BYTES;
+    let mut sent = 0;
+    while sent < total {
+        let most = if split && sent == 0 { FIRST_PIECE_BYTES } else { SEND_PIECE_BYTES };
+        let pieces = pieces(head, body, sent, most);
+        let asked: usize = pieces.iter().map(Piece::len).sum();
+        // Several long messages in a row leave no short segment between them.
+        let result = if more { sys::send_more(socket, &pieces) } else { sys::send(socket, &pieces) };
+        let n = match result {
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(sent),
+            Err(e) => return Err(e),
+        };
+        sent += n;
+        if n < asked {
+            return Ok(sent);
+        }
+    }
+    Ok(sent)
+}
+
+/// At most `most` bytes of header and body from byte `skip` on.
+fn pieces<'a>(head: &'a [u8], body: &Body<'a>, mut skip: usize, mut most: usize) -> [Piece<'a>; 3] {
+    let (a, b) = match body {
         Body::Bytes(a) => (Piece::out(a), Piece::EMPTY),
         Body::Two(a, b) => (Piece::out(a), Piece::out(b)),
         Body::Lent(span, _) => (Piece::lent(*span), Piece::EMPTY),
     };
-    a.truncate(SEND_PIECE_BYTES);
-    b.truncate(SEND_PIECE_BYTES - a.len());
-    [Piece::out(head), a, b]
+    [Piece::out(head), a, b].map(|mut piece| {
+        let from = skip.min(piece.len());
+        skip -= from;
+        piece.cut(from, most);
+        most -= piece.len();
+        piece
+    })
 }
 
 #[cfg(test)]

@@ -32,7 +32,8 @@ fn the_candidate_that_answers_is_found_among_others() {
     info.addresses.insert("tcp".to_owned(), address::encode(&list));
     a.tx.connect(&info).expect("known");
     b.tx.connect(&a.info).expect("known");
-    assert_eq!(a.tx.send(Ep(1), am(3, Body::Bytes(b"found"))), Ok(Sent::Done));
+    // It waits here for its connection.
+    assert_eq!(a.tx.send(Ep(1), am(3, Body::Bytes(b"found"))), Ok(Sent::Held));
     let start = std::time::Instant::now();
     until("the message", &mut [(&mut a, &mut log_a), (&mut b, &mut log_b)], |w| w[1].1.tags(Ep(0)) == [3]);
     assert!(start.elapsed() < mpi_btl_tcp::limits::CONNECT_TIMEOUT, "it waited for the mute one");
