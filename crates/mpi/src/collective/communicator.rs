@@ -25,10 +25,10 @@ pub trait CommunicatorCollectives: Communicator {
     }
 
     /// Puts what each rank sends, in the order of ranks, into every rank's buffer (MPI-4.1 §6.7, `MPI_Allgather`).
-    fn all_gather_into<S: ?Sized, R: ?Sized>(&self, sendbuf: &S, recvbuf: &mut R)
+    fn all_gather_into<S, R>(&self, sendbuf: &S, recvbuf: &mut R)
     where
-        S: Buffer,
-        R: BufferMut,
+        S: ?Sized + Buffer,
+        R: ?Sized + BufferMut,
     {
         let comm = core_comm(self);
         let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
@@ -36,10 +36,10 @@ pub trait CommunicatorCollectives: Communicator {
     }
 
     /// As [`all_gather_into`](Self::all_gather_into), with a part of its own length for each rank (`MPI_Allgatherv`).
-    fn all_gather_varcount_into<S: ?Sized, R: ?Sized>(&self, sendbuf: &S, recvbuf: &mut R)
+    fn all_gather_varcount_into<S, R>(&self, sendbuf: &S, recvbuf: &mut R)
     where
-        S: Buffer,
-        R: PartitionedBufferMut,
+        S: ?Sized + Buffer,
+        R: ?Sized + PartitionedBufferMut,
     {
         let comm = core_comm(self);
         let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
@@ -49,10 +49,10 @@ pub trait CommunicatorCollectives: Communicator {
 
     /// Sends the `j`th part of `sendbuf` to rank `j`, and receives what rank `i` sends as the `i`th part of `recvbuf`
     /// (MPI-4.1 §6.8, `MPI_Alltoall`).
-    fn all_to_all_into<S: ?Sized, R: ?Sized>(&self, sendbuf: &S, recvbuf: &mut R)
+    fn all_to_all_into<S, R>(&self, sendbuf: &S, recvbuf: &mut R)
     where
-        S: Buffer,
-        R: BufferMut,
+        S: ?Sized + Buffer,
+        R: ?Sized + BufferMut,
     {
         let comm = core_comm(self);
         let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
@@ -60,10 +60,10 @@ pub trait CommunicatorCollectives: Communicator {
     }
 
     /// As [`all_to_all_into`](Self::all_to_all_into), with parts of their own lengths (`MPI_Alltoallv`).
-    fn all_to_all_varcount_into<S: ?Sized, R: ?Sized>(&self, sendbuf: &S, recvbuf: &mut R)
+    fn all_to_all_varcount_into<S, R>(&self, sendbuf: &S, recvbuf: &mut R)
     where
-        S: PartitionedBuffer,
-        R: PartitionedBufferMut,
+        S: ?Sized + PartitionedBuffer,
+        R: ?Sized + PartitionedBufferMut,
     {
         let comm = core_comm(self);
         let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
@@ -73,10 +73,10 @@ pub trait CommunicatorCollectives: Communicator {
 
     /// Combines what all ranks send, element by element, and gives every rank the result (MPI-4.1 §6.9.6,
     /// `MPI_Allreduce`).
-    fn all_reduce_into<S: ?Sized, R: ?Sized, O>(&self, sendbuf: &S, recvbuf: &mut R, op: O)
+    fn all_reduce_into<S, R, O>(&self, sendbuf: &S, recvbuf: &mut R, op: O)
     where
-        S: Buffer,
-        R: BufferMut,
+        S: ?Sized + Buffer,
+        R: ?Sized + BufferMut,
         O: Operation,
     {
         let comm = core_comm(self);
@@ -93,10 +93,10 @@ pub trait CommunicatorCollectives: Communicator {
     ///
     /// # Panics
     /// If `sendbuf` is not as long as the parts of all ranks together.
-    fn reduce_scatter_block_into<S: ?Sized, R: ?Sized, O>(&self, sendbuf: &S, recvbuf: &mut R, op: O)
+    fn reduce_scatter_block_into<S, R, O>(&self, sendbuf: &S, recvbuf: &mut R, op: O)
     where
-        S: Buffer,
-        R: BufferMut,
+        S: ?Sized + Buffer,
+        R: ?Sized + BufferMut,
         O: Operation,
     {
         let comm = core_comm(self);
@@ -112,10 +112,10 @@ pub trait CommunicatorCollectives: Communicator {
     }
 
     /// Gives rank `i` the combination of what ranks 0 to `i` send (MPI-4.1 §6.11.1, `MPI_Scan`).
-    fn scan_into<S: ?Sized, R: ?Sized, O>(&self, sendbuf: &S, recvbuf: &mut R, op: O)
+    fn scan_into<S, R, O>(&self, sendbuf: &S, recvbuf: &mut R, op: O)
     where
-        S: Buffer,
-        R: BufferMut,
+        S: ?Sized + Buffer,
+        R: ?Sized + BufferMut,
         O: Operation,
     {
         let comm = core_comm(self);
@@ -129,10 +129,10 @@ pub trait CommunicatorCollectives: Communicator {
 
     /// Gives rank `i` the combination of what ranks 0 to `i - 1` send; rank 0's buffer stays as it is (MPI-4.1
     /// §6.11.2, `MPI_Exscan`).
-    fn exclusive_scan_into<S: ?Sized, R: ?Sized, O>(&self, sendbuf: &S, recvbuf: &mut R, op: O)
+    fn exclusive_scan_into<S, R, O>(&self, sendbuf: &S, recvbuf: &mut R, op: O)
     where
-        S: Buffer,
-        R: BufferMut,
+        S: ?Sized + Buffer,
+        R: ?Sized + BufferMut,
         O: Operation,
     {
         let comm = core_comm(self);
@@ -152,15 +152,15 @@ pub trait CommunicatorCollectives: Communicator {
     }
 
     /// Starts [`all_gather_into`](Self::all_gather_into) (`MPI_Iallgather`).
-    fn immediate_all_gather_into<'a, S: ?Sized, R: ?Sized, Sc>(
+    fn immediate_all_gather_into<'a, S, R, Sc>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
         recvbuf: &'a mut R,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + Buffer,
-        R: 'a + BufferMut,
+        S: ?Sized + 'a + Buffer,
+        R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
         let comm = core_comm(self);
@@ -171,15 +171,15 @@ pub trait CommunicatorCollectives: Communicator {
     }
 
     /// Starts [`all_gather_varcount_into`](Self::all_gather_varcount_into) (`MPI_Iallgatherv`).
-    fn immediate_all_gather_varcount_into<'a, S: ?Sized, R: ?Sized, Sc>(
+    fn immediate_all_gather_varcount_into<'a, S, R, Sc>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
         recvbuf: &'a mut R,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + Buffer,
-        R: 'a + PartitionedBufferMut,
+        S: ?Sized + 'a + Buffer,
+        R: ?Sized + 'a + PartitionedBufferMut,
         Sc: Scope<'a>,
     {
         let comm = core_comm(self);
@@ -191,15 +191,15 @@ pub trait CommunicatorCollectives: Communicator {
     }
 
     /// Starts [`all_to_all_into`](Self::all_to_all_into) (`MPI_Ialltoall`).
-    fn immediate_all_to_all_into<'a, S: ?Sized, R: ?Sized, Sc>(
+    fn immediate_all_to_all_into<'a, S, R, Sc>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
         recvbuf: &'a mut R,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + Buffer,
-        R: 'a + BufferMut,
+        S: ?Sized + 'a + Buffer,
+        R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
         let comm = core_comm(self);
@@ -210,15 +210,15 @@ pub trait CommunicatorCollectives: Communicator {
     }
 
     /// Starts [`all_to_all_varcount_into`](Self::all_to_all_varcount_into) (`MPI_Ialltoallv`).
-    fn immediate_all_to_all_varcount_into<'a, S: ?Sized, R: ?Sized, Sc>(
+    fn immediate_all_to_all_varcount_into<'a, S, R, Sc>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
         recvbuf: &'a mut R,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + PartitionedBuffer,
-        R: 'a + PartitionedBufferMut,
+        S: ?Sized + 'a + PartitionedBuffer,
+        R: ?Sized + 'a + PartitionedBufferMut,
         Sc: Scope<'a>,
     {
         let comm = core_comm(self);
@@ -230,7 +230,7 @@ pub trait CommunicatorCollectives: Communicator {
     }
 
     /// Starts [`all_reduce_into`](Self::all_reduce_into) (`MPI_Iallreduce`).
-    fn immediate_all_reduce_into<'a, S: ?Sized, R: ?Sized, O, Sc>(
+    fn immediate_all_reduce_into<'a, S, R, O, Sc>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
@@ -238,8 +238,8 @@ pub trait CommunicatorCollectives: Communicator {
         op: O,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + Buffer,
-        R: 'a + BufferMut,
+        S: ?Sized + 'a + Buffer,
+        R: ?Sized + 'a + BufferMut,
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
@@ -254,7 +254,7 @@ pub trait CommunicatorCollectives: Communicator {
     ///
     /// # Panics
     /// If `sendbuf` is not as long as the parts of all ranks together.
-    fn immediate_reduce_scatter_block_into<'a, S: ?Sized, R: ?Sized, O, Sc>(
+    fn immediate_reduce_scatter_block_into<'a, S, R, O, Sc>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
@@ -262,8 +262,8 @@ pub trait CommunicatorCollectives: Communicator {
         op: O,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + Buffer,
-        R: 'a + BufferMut,
+        S: ?Sized + 'a + Buffer,
+        R: ?Sized + 'a + BufferMut,
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
@@ -276,7 +276,7 @@ pub trait CommunicatorCollectives: Communicator {
     }
 
     /// Starts [`scan_into`](Self::scan_into) (`MPI_Iscan`).
-    fn immediate_scan_into<'a, S: ?Sized, R: ?Sized, O, Sc>(
+    fn immediate_scan_into<'a, S, R, O, Sc>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
@@ -284,8 +284,8 @@ pub trait CommunicatorCollectives: Communicator {
         op: O,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + Buffer,
-        R: 'a + BufferMut,
+        S: ?Sized + 'a + Buffer,
+        R: ?Sized + 'a + BufferMut,
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
@@ -297,7 +297,7 @@ pub trait CommunicatorCollectives: Communicator {
     }
 
     /// Starts [`exclusive_scan_into`](Self::exclusive_scan_into) (`MPI_Iexscan`).
-    fn immediate_exclusive_scan_into<'a, S: ?Sized, R: ?Sized, O, Sc>(
+    fn immediate_exclusive_scan_into<'a, S, R, O, Sc>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
@@ -305,8 +305,8 @@ pub trait CommunicatorCollectives: Communicator {
         op: O,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + Buffer,
-        R: 'a + BufferMut,
+        S: ?Sized + 'a + Buffer,
+        R: ?Sized + 'a + BufferMut,
         O: 'a + Operation,
         Sc: Scope<'a>,
     {

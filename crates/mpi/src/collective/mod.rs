@@ -42,10 +42,10 @@ pub mod traits {
 /// # Panics
 /// If the buffers hold different numbers of elements.
 #[allow(clippy::needless_pass_by_value)]
-pub fn reduce_local_into<S: ?Sized, R: ?Sized, O>(inbuf: &S, inoutbuf: &mut R, op: O)
+pub fn reduce_local_into<S, R, O>(inbuf: &S, inoutbuf: &mut R, op: O)
 where
-    S: Buffer,
-    R: BufferMut,
+    S: ?Sized + Buffer,
+    R: ?Sized + BufferMut,
     O: Operation,
 {
     let (input, inout) = (inbuf.as_datatype(), inoutbuf.as_datatype());

@@ -23,9 +23,9 @@ pub trait Root: AsCommunicator {
     fn root_rank(&self) -> Rank;
 
     /// Gives every process what the root's buffer holds (MPI-4.1 §6.4, `MPI_Bcast`).
-    fn broadcast_into<Buf: ?Sized>(&self, buffer: &mut Buf)
+    fn broadcast_into<Buf>(&self, buffer: &mut Buf)
     where
-        Buf: BufferMut,
+        Buf: ?Sized + BufferMut,
     {
         let comm = core_comm(self.as_communicator());
         let datatype = buffer.as_datatype();
@@ -36,9 +36,9 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On the root.
-    fn gather_into<S: ?Sized>(&self, sendbuf: &S)
+    fn gather_into<S>(&self, sendbuf: &S)
     where
-        S: Buffer,
+        S: ?Sized + Buffer,
     {
         assert_not_root(self);
         let comm = core_comm(self.as_communicator());
@@ -50,10 +50,10 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On other processes than the root.
-    fn gather_into_root<S: ?Sized, R: ?Sized>(&self, sendbuf: &S, recvbuf: &mut R)
+    fn gather_into_root<S, R>(&self, sendbuf: &S, recvbuf: &mut R)
     where
-        S: Buffer,
-        R: BufferMut,
+        S: ?Sized + Buffer,
+        R: ?Sized + BufferMut,
     {
         assert_root(self);
         let comm = core_comm(self.as_communicator());
@@ -65,9 +65,9 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On the root.
-    fn gather_varcount_into<S: ?Sized>(&self, sendbuf: &S)
+    fn gather_varcount_into<S>(&self, sendbuf: &S)
     where
-        S: Buffer,
+        S: ?Sized + Buffer,
     {
         assert_not_root(self);
         let comm = core_comm(self.as_communicator());
@@ -79,10 +79,10 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On other processes than the root.
-    fn gather_varcount_into_root<S: ?Sized, R: ?Sized>(&self, sendbuf: &S, recvbuf: &mut R)
+    fn gather_varcount_into_root<S, R>(&self, sendbuf: &S, recvbuf: &mut R)
     where
-        S: Buffer,
-        R: PartitionedBufferMut,
+        S: ?Sized + Buffer,
+        R: ?Sized + PartitionedBufferMut,
     {
         assert_root(self);
         let comm = core_comm(self.as_communicator());
@@ -96,9 +96,9 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On the root.
-    fn scatter_into<R: ?Sized>(&self, recvbuf: &mut R)
+    fn scatter_into<R>(&self, recvbuf: &mut R)
     where
-        R: BufferMut,
+        R: ?Sized + BufferMut,
     {
         assert_not_root(self);
         let comm = core_comm(self.as_communicator());
@@ -110,10 +110,10 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On other processes than the root.
-    fn scatter_into_root<S: ?Sized, R: ?Sized>(&self, sendbuf: &S, recvbuf: &mut R)
+    fn scatter_into_root<S, R>(&self, sendbuf: &S, recvbuf: &mut R)
     where
-        S: Buffer,
-        R: BufferMut,
+        S: ?Sized + Buffer,
+        R: ?Sized + BufferMut,
     {
         assert_root(self);
         let comm = core_comm(self.as_communicator());
@@ -125,9 +125,9 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On the root.
-    fn scatter_varcount_into<R: ?Sized>(&self, recvbuf: &mut R)
+    fn scatter_varcount_into<R>(&self, recvbuf: &mut R)
     where
-        R: BufferMut,
+        R: ?Sized + BufferMut,
     {
         assert_not_root(self);
         let comm = core_comm(self.as_communicator());
@@ -139,10 +139,10 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On other processes than the root.
-    fn scatter_varcount_into_root<S: ?Sized, R: ?Sized>(&self, sendbuf: &S, recvbuf: &mut R)
+    fn scatter_varcount_into_root<S, R>(&self, sendbuf: &S, recvbuf: &mut R)
     where
-        S: PartitionedBuffer,
-        R: BufferMut,
+        S: ?Sized + PartitionedBuffer,
+        R: ?Sized + BufferMut,
     {
         assert_root(self);
         let comm = core_comm(self.as_communicator());
@@ -156,9 +156,9 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On the root.
-    fn reduce_into<S: ?Sized, O>(&self, sendbuf: &S, op: O)
+    fn reduce_into<S, O>(&self, sendbuf: &S, op: O)
     where
-        S: Buffer,
+        S: ?Sized + Buffer,
         O: Operation,
     {
         assert_not_root(self);
@@ -171,10 +171,10 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On other processes than the root.
-    fn reduce_into_root<S: ?Sized, R: ?Sized, O>(&self, sendbuf: &S, recvbuf: &mut R, op: O)
+    fn reduce_into_root<S, R, O>(&self, sendbuf: &S, recvbuf: &mut R, op: O)
     where
-        S: Buffer,
-        R: BufferMut,
+        S: ?Sized + Buffer,
+        R: ?Sized + BufferMut,
         O: Operation,
     {
         assert_root(self);
@@ -186,13 +186,9 @@ pub trait Root: AsCommunicator {
     }
 
     /// Starts [`broadcast_into`](Self::broadcast_into) (MPI-4.1 §6.12.2, `MPI_Ibcast`).
-    fn immediate_broadcast_into<'a, Buf: ?Sized, Sc>(
-        &self,
-        scope: Sc,
-        buf: &'a mut Buf,
-    ) -> Request<'a, Buf, Sc>
+    fn immediate_broadcast_into<'a, Buf, Sc>(&self, scope: Sc, buf: &'a mut Buf) -> Request<'a, Buf, Sc>
     where
-        Buf: 'a + BufferMut,
+        Buf: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
         let comm = core_comm(self.as_communicator());
@@ -206,9 +202,9 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On the root.
-    fn immediate_gather_into<'a, S: ?Sized, Sc>(&self, scope: Sc, sendbuf: &'a S) -> Request<'a, S, Sc>
+    fn immediate_gather_into<'a, S, Sc>(&self, scope: Sc, sendbuf: &'a S) -> Request<'a, S, Sc>
     where
-        S: 'a + Buffer,
+        S: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
         assert_not_root(self);
@@ -223,15 +219,15 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On other processes than the root.
-    fn immediate_gather_into_root<'a, S: ?Sized, R: ?Sized, Sc>(
+    fn immediate_gather_into_root<'a, S, R, Sc>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
         recvbuf: &'a mut R,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + Buffer,
-        R: 'a + BufferMut,
+        S: ?Sized + 'a + Buffer,
+        R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
         assert_root(self);
@@ -247,13 +243,9 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On the root.
-    fn immediate_gather_varcount_into<'a, Sc, S: ?Sized>(
-        &self,
-        scope: Sc,
-        sendbuf: &'a S,
-    ) -> Request<'a, S, Sc>
+    fn immediate_gather_varcount_into<'a, Sc, S>(&self, scope: Sc, sendbuf: &'a S) -> Request<'a, S, Sc>
     where
-        S: 'a + Buffer,
+        S: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
         assert_not_root(self);
@@ -268,15 +260,15 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On other processes than the root.
-    fn immediate_gather_varcount_into_root<'a, Sc, S: ?Sized, R: ?Sized>(
+    fn immediate_gather_varcount_into_root<'a, Sc, S, R>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
         recvbuf: &'a mut R,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + Buffer,
-        R: 'a + PartitionedBufferMut,
+        S: ?Sized + 'a + Buffer,
+        R: ?Sized + 'a + PartitionedBufferMut,
         Sc: Scope<'a>,
     {
         assert_root(self);
@@ -293,9 +285,9 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On the root.
-    fn immediate_scatter_into<'a, Sc, R: ?Sized>(&self, scope: Sc, recvbuf: &'a mut R) -> Request<'a, R, Sc>
+    fn immediate_scatter_into<'a, Sc, R>(&self, scope: Sc, recvbuf: &'a mut R) -> Request<'a, R, Sc>
     where
-        R: 'a + BufferMut,
+        R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
         assert_not_root(self);
@@ -310,15 +302,15 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On other processes than the root.
-    fn immediate_scatter_into_root<'a, Sc, S: ?Sized, R: ?Sized>(
+    fn immediate_scatter_into_root<'a, Sc, S, R>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
         recvbuf: &'a mut R,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + Buffer,
-        R: 'a + BufferMut,
+        S: ?Sized + 'a + Buffer,
+        R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
         assert_root(self);
@@ -334,13 +326,9 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On the root.
-    fn immediate_scatter_varcount_into<'a, Sc, R: ?Sized>(
-        &self,
-        scope: Sc,
-        recvbuf: &'a mut R,
-    ) -> Request<'a, R, Sc>
+    fn immediate_scatter_varcount_into<'a, Sc, R>(&self, scope: Sc, recvbuf: &'a mut R) -> Request<'a, R, Sc>
     where
-        R: 'a + BufferMut,
+        R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
         assert_not_root(self);
@@ -355,15 +343,15 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On other processes than the root.
-    fn immediate_scatter_varcount_into_root<'a, Sc, S: ?Sized, R: ?Sized>(
+    fn immediate_scatter_varcount_into_root<'a, Sc, S, R>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
         recvbuf: &'a mut R,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + PartitionedBuffer,
-        R: 'a + BufferMut,
+        S: ?Sized + 'a + PartitionedBuffer,
+        R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
         assert_root(self);
@@ -380,14 +368,9 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On the root.
-    fn immediate_reduce_into<'a, Sc, S: ?Sized, O>(
-        &self,
-        scope: Sc,
-        sendbuf: &'a S,
-        op: O,
-    ) -> Request<'a, S, Sc>
+    fn immediate_reduce_into<'a, Sc, S, O>(&self, scope: Sc, sendbuf: &'a S, op: O) -> Request<'a, S, Sc>
     where
-        S: 'a + Buffer,
+        S: ?Sized + 'a + Buffer,
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
@@ -403,7 +386,7 @@ pub trait Root: AsCommunicator {
     ///
     /// # Panics
     /// On other processes than the root.
-    fn immediate_reduce_into_root<'a, Sc, S: ?Sized, R: ?Sized, O>(
+    fn immediate_reduce_into_root<'a, Sc, S, R, O>(
         &self,
         scope: Sc,
         sendbuf: &'a S,
@@ -411,8 +394,8 @@ pub trait Root: AsCommunicator {
         op: O,
     ) -> Request<'a, R, Sc>
     where
-        S: 'a + Buffer,
-        R: 'a + BufferMut,
+        S: ?Sized + 'a + Buffer,
+        R: ?Sized + 'a + BufferMut,
         O: 'a + Operation,
         Sc: Scope<'a>,
     {

@@ -38,9 +38,9 @@ pub struct Partition<'b, B: 'b + ?Sized, C, D> {
     displs: D,
 }
 
-impl<'b, B: ?Sized, C, D> Partition<'b, B, C, D>
+impl<'b, B, C, D> Partition<'b, B, C, D>
 where
-    B: 'b + Buffer,
+    B: ?Sized + 'b + Buffer,
     C: Borrow<[Count]>,
     D: Borrow<[Count]>,
 {
@@ -55,9 +55,9 @@ where
 }
 
 // SAFETY: the buffer's own datatype.
-unsafe impl<'b, B: ?Sized, C, D> AsDatatype for Partition<'b, B, C, D>
+unsafe impl<'b, B, C, D> AsDatatype for Partition<'b, B, C, D>
 where
-    B: 'b + AsDatatype,
+    B: ?Sized + 'b + AsDatatype,
 {
     type Out = <B as AsDatatype>::Out;
     fn as_datatype(&self) -> Self::Out {
@@ -66,18 +66,18 @@ where
 }
 
 // SAFETY: the buffer's own address.
-unsafe impl<'b, B: ?Sized, C, D> Pointer for Partition<'b, B, C, D>
+unsafe impl<'b, B, C, D> Pointer for Partition<'b, B, C, D>
 where
-    B: 'b + Pointer,
+    B: ?Sized + 'b + Pointer,
 {
     fn pointer(&self) -> *const c_void {
         self.buf.pointer()
     }
 }
 
-impl<'b, B: ?Sized, C, D> Partitioned for Partition<'b, B, C, D>
+impl<'b, B, C, D> Partitioned for Partition<'b, B, C, D>
 where
-    B: 'b,
+    B: ?Sized + 'b,
     C: Borrow<[Count]>,
     D: Borrow<[Count]>,
 {
@@ -89,9 +89,9 @@ where
     }
 }
 
-impl<'b, B: ?Sized, C, D> PartitionedBuffer for Partition<'b, B, C, D>
+impl<'b, B, C, D> PartitionedBuffer for Partition<'b, B, C, D>
 where
-    B: 'b + Pointer + AsDatatype,
+    B: ?Sized + 'b + Pointer + AsDatatype,
     C: Borrow<[Count]>,
     D: Borrow<[Count]>,
 {
@@ -104,9 +104,9 @@ pub struct PartitionMut<'b, B: 'b + ?Sized, C, D> {
     displs: D,
 }
 
-impl<'b, B: ?Sized, C, D> PartitionMut<'b, B, C, D>
+impl<'b, B, C, D> PartitionMut<'b, B, C, D>
 where
-    B: 'b + BufferMut,
+    B: ?Sized + 'b + BufferMut,
     C: Borrow<[Count]>,
     D: Borrow<[Count]>,
 {
@@ -121,9 +121,9 @@ where
 }
 
 // SAFETY: the buffer's own datatype.
-unsafe impl<'b, B: ?Sized, C, D> AsDatatype for PartitionMut<'b, B, C, D>
+unsafe impl<'b, B, C, D> AsDatatype for PartitionMut<'b, B, C, D>
 where
-    B: 'b + AsDatatype,
+    B: ?Sized + 'b + AsDatatype,
 {
     type Out = <B as AsDatatype>::Out;
     fn as_datatype(&self) -> Self::Out {
@@ -132,18 +132,18 @@ where
 }
 
 // SAFETY: the buffer's own address.
-unsafe impl<'b, B: ?Sized, C, D> PointerMut for PartitionMut<'b, B, C, D>
+unsafe impl<'b, B, C, D> PointerMut for PartitionMut<'b, B, C, D>
 where
-    B: 'b + PointerMut,
+    B: ?Sized + 'b + PointerMut,
 {
     fn pointer_mut(&mut self) -> *mut c_void {
         self.buf.pointer_mut()
     }
 }
 
-impl<'b, B: ?Sized, C, D> Partitioned for PartitionMut<'b, B, C, D>
+impl<'b, B, C, D> Partitioned for PartitionMut<'b, B, C, D>
 where
-    B: 'b,
+    B: ?Sized + 'b,
     C: Borrow<[Count]>,
     D: Borrow<[Count]>,
 {
@@ -155,9 +155,9 @@ where
     }
 }
 
-impl<'b, B: ?Sized, C, D> PartitionedBufferMut for PartitionMut<'b, B, C, D>
+impl<'b, B, C, D> PartitionedBufferMut for PartitionMut<'b, B, C, D>
 where
-    B: 'b + PointerMut + AsDatatype,
+    B: ?Sized + 'b + PointerMut + AsDatatype,
     C: Borrow<[Count]>,
     D: Borrow<[Count]>,
 {

@@ -6,20 +6,20 @@ use super::{AsDatatype, Buffer, BufferMut, Collection, Datatype, Pointer, Pointe
 use crate::Count;
 
 /// Elements of a datatype, read from another buffer's memory.
-pub struct View<'d, 'b, D, B: ?Sized>
+pub struct View<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + Pointer,
+    B: ?Sized + 'b + Pointer,
 {
     datatype: &'d D,
     count: Count,
     buffer: &'b B,
 }
 
-impl<'d, 'b, D, B: ?Sized> View<'d, 'b, D, B>
+impl<'d, 'b, D, B> View<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + Pointer,
+    B: ?Sized + 'b + Pointer,
 {
     /// `count` elements of `datatype`, from where `buffer` starts.
     ///
@@ -35,10 +35,10 @@ where
 }
 
 // SAFETY: the maker of the view promised it.
-unsafe impl<'d, 'b, D, B: ?Sized> AsDatatype for View<'d, 'b, D, B>
+unsafe impl<'d, 'b, D, B> AsDatatype for View<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + Pointer,
+    B: ?Sized + 'b + Pointer,
 {
     type Out = &'d D;
     fn as_datatype(&self) -> Self::Out {
@@ -47,10 +47,10 @@ where
 }
 
 // SAFETY: the maker of the view promised it.
-unsafe impl<'d, 'b, D, B: ?Sized> Collection for View<'d, 'b, D, B>
+unsafe impl<'d, 'b, D, B> Collection for View<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + Pointer,
+    B: ?Sized + 'b + Pointer,
 {
     fn count(&self) -> Count {
         self.count
@@ -58,10 +58,10 @@ where
 }
 
 // SAFETY: the buffer's own address.
-unsafe impl<'d, 'b, D, B: ?Sized> Pointer for View<'d, 'b, D, B>
+unsafe impl<'d, 'b, D, B> Pointer for View<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + Pointer,
+    B: ?Sized + 'b + Pointer,
 {
     fn pointer(&self) -> *const c_void {
         self.buffer.pointer()
@@ -69,28 +69,28 @@ where
 }
 
 // SAFETY: the maker of the view promised it.
-unsafe impl<'d, 'b, D, B: ?Sized> Buffer for View<'d, 'b, D, B>
+unsafe impl<'d, 'b, D, B> Buffer for View<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + Pointer,
+    B: ?Sized + 'b + Pointer,
 {
 }
 
 /// Elements of a datatype, written to another buffer's memory.
-pub struct MutView<'d, 'b, D, B: ?Sized>
+pub struct MutView<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + PointerMut,
+    B: ?Sized + 'b + PointerMut,
 {
     datatype: &'d D,
     count: Count,
     buffer: &'b mut B,
 }
 
-impl<'d, 'b, D, B: ?Sized> MutView<'d, 'b, D, B>
+impl<'d, 'b, D, B> MutView<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + PointerMut,
+    B: ?Sized + 'b + PointerMut,
 {
     /// `count` elements of `datatype`, from where `buffer` starts.
     ///
@@ -106,10 +106,10 @@ where
 }
 
 // SAFETY: the maker of the view promised it.
-unsafe impl<'d, 'b, D, B: ?Sized> AsDatatype for MutView<'d, 'b, D, B>
+unsafe impl<'d, 'b, D, B> AsDatatype for MutView<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + PointerMut,
+    B: ?Sized + 'b + PointerMut,
 {
     type Out = &'d D;
     fn as_datatype(&self) -> Self::Out {
@@ -118,10 +118,10 @@ where
 }
 
 // SAFETY: the maker of the view promised it.
-unsafe impl<'d, 'b, D, B: ?Sized> Collection for MutView<'d, 'b, D, B>
+unsafe impl<'d, 'b, D, B> Collection for MutView<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + PointerMut,
+    B: ?Sized + 'b + PointerMut,
 {
     fn count(&self) -> Count {
         self.count
@@ -129,10 +129,10 @@ where
 }
 
 // SAFETY: the buffer's own address.
-unsafe impl<'d, 'b, D, B: ?Sized> PointerMut for MutView<'d, 'b, D, B>
+unsafe impl<'d, 'b, D, B> PointerMut for MutView<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + PointerMut,
+    B: ?Sized + 'b + PointerMut,
 {
     fn pointer_mut(&mut self) -> *mut c_void {
         self.buffer.pointer_mut()
@@ -140,9 +140,9 @@ where
 }
 
 // SAFETY: the maker of the view promised it.
-unsafe impl<'d, 'b, D, B: ?Sized> BufferMut for MutView<'d, 'b, D, B>
+unsafe impl<'d, 'b, D, B> BufferMut for MutView<'d, 'b, D, B>
 where
     D: 'd + Datatype,
-    B: 'b + PointerMut,
+    B: ?Sized + 'b + PointerMut,
 {
 }

@@ -23,51 +23,51 @@ pub trait Destination: AsCommunicator {
 
     /// Sends with the tag (MPI-4.1 §3.2.1, `MPI_Send`).
     #[inline]
-    fn send_with_tag<Buf: ?Sized>(&self, buf: &Buf, tag: Tag)
+    fn send_with_tag<Buf>(&self, buf: &Buf, tag: Tag)
     where
-        Buf: Buffer,
+        Buf: ?Sized + Buffer,
     {
         blocking(self, buf, tag, SendMode::Standard);
     }
 
     /// Sends (`MPI_Send`).
     #[inline]
-    fn send<Buf: ?Sized>(&self, buf: &Buf)
+    fn send<Buf>(&self, buf: &Buf)
     where
-        Buf: Buffer,
+        Buf: ?Sized + Buffer,
     {
         self.send_with_tag(buf, Tag::default())
     }
 
     /// Sends with the tag from the attached buffer, see
     /// [`Universe::set_buffer_size`](crate::environment::Universe::set_buffer_size) (`MPI_Bsend`).
-    fn buffered_send_with_tag<Buf: ?Sized>(&self, buf: &Buf, tag: Tag)
+    fn buffered_send_with_tag<Buf>(&self, buf: &Buf, tag: Tag)
     where
-        Buf: Buffer,
+        Buf: ?Sized + Buffer,
     {
         blocking(self, buf, tag, SendMode::Buffered);
     }
 
     /// Sends from the attached buffer (`MPI_Bsend`).
-    fn buffered_send<Buf: ?Sized>(&self, buf: &Buf)
+    fn buffered_send<Buf>(&self, buf: &Buf)
     where
-        Buf: Buffer,
+        Buf: ?Sized + Buffer,
     {
         self.buffered_send_with_tag(buf, Tag::default())
     }
 
     /// Sends with the tag, and returns when the receive has begun (`MPI_Ssend`).
-    fn synchronous_send_with_tag<Buf: ?Sized>(&self, buf: &Buf, tag: Tag)
+    fn synchronous_send_with_tag<Buf>(&self, buf: &Buf, tag: Tag)
     where
-        Buf: Buffer,
+        Buf: ?Sized + Buffer,
     {
         blocking(self, buf, tag, SendMode::Synchronous);
     }
 
     /// Sends, and returns when the receive has begun (`MPI_Ssend`).
-    fn synchronous_send<Buf: ?Sized>(&self, buf: &Buf)
+    fn synchronous_send<Buf>(&self, buf: &Buf)
     where
-        Buf: Buffer,
+        Buf: ?Sized + Buffer,
     {
         self.synchronous_send_with_tag(buf, Tag::default())
     }
@@ -76,9 +76,9 @@ pub trait Destination: AsCommunicator {
     ///
     /// # Safety
     /// The receive must have been posted.
-    unsafe fn ready_send_with_tag<Buf: ?Sized>(&self, buf: &Buf, tag: Tag)
+    unsafe fn ready_send_with_tag<Buf>(&self, buf: &Buf, tag: Tag)
     where
-        Buf: Buffer,
+        Buf: ?Sized + Buffer,
     {
         blocking(self, buf, tag, SendMode::Ready);
     }
@@ -87,23 +87,18 @@ pub trait Destination: AsCommunicator {
     ///
     /// # Safety
     /// The receive must have been posted.
-    unsafe fn ready_send<Buf: ?Sized>(&self, buf: &Buf)
+    unsafe fn ready_send<Buf>(&self, buf: &Buf)
     where
-        Buf: Buffer,
+        Buf: ?Sized + Buffer,
     {
         blocking(self, buf, Tag::default(), SendMode::Ready);
     }
 
     /// Starts to send with the tag (MPI-4.1 §3.7.2, `MPI_Isend`).
     #[inline]
-    fn immediate_send_with_tag<'a, Sc, Buf: ?Sized>(
-        &self,
-        scope: Sc,
-        buf: &'a Buf,
-        tag: Tag,
-    ) -> Request<'a, Buf, Sc>
+    fn immediate_send_with_tag<'a, Sc, Buf>(&self, scope: Sc, buf: &'a Buf, tag: Tag) -> Request<'a, Buf, Sc>
     where
-        Buf: 'a + Buffer,
+        Buf: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
         immediate(self, scope, buf, tag, SendMode::Standard)
@@ -111,55 +106,55 @@ pub trait Destination: AsCommunicator {
 
     /// Starts to send (`MPI_Isend`).
     #[inline]
-    fn immediate_send<'a, Sc, Buf: ?Sized>(&self, scope: Sc, buf: &'a Buf) -> Request<'a, Buf, Sc>
+    fn immediate_send<'a, Sc, Buf>(&self, scope: Sc, buf: &'a Buf) -> Request<'a, Buf, Sc>
     where
-        Buf: 'a + Buffer,
+        Buf: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
         self.immediate_send_with_tag(scope, buf, Tag::default())
     }
 
     /// Starts to send with the tag from the attached buffer (`MPI_Ibsend`).
-    fn immediate_buffered_send_with_tag<'a, Sc, Buf: ?Sized>(
+    fn immediate_buffered_send_with_tag<'a, Sc, Buf>(
         &self,
         scope: Sc,
         buf: &'a Buf,
         tag: Tag,
     ) -> Request<'a, Buf, Sc>
     where
-        Buf: 'a + Buffer,
+        Buf: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
         immediate(self, scope, buf, tag, SendMode::Buffered)
     }
 
     /// Starts to send from the attached buffer (`MPI_Ibsend`).
-    fn immediate_buffered_send<'a, Sc, Buf: ?Sized>(&self, scope: Sc, buf: &'a Buf) -> Request<'a, Buf, Sc>
+    fn immediate_buffered_send<'a, Sc, Buf>(&self, scope: Sc, buf: &'a Buf) -> Request<'a, Buf, Sc>
     where
-        Buf: 'a + Buffer,
+        Buf: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
         self.immediate_buffered_send_with_tag(scope, buf, Tag::default())
     }
 
     /// Starts to send with the tag; complete when the receive has begun (`MPI_Issend`).
-    fn immediate_synchronous_send_with_tag<'a, Sc, Buf: ?Sized>(
+    fn immediate_synchronous_send_with_tag<'a, Sc, Buf>(
         &self,
         scope: Sc,
         buf: &'a Buf,
         tag: Tag,
     ) -> Request<'a, Buf, Sc>
     where
-        Buf: 'a + Buffer,
+        Buf: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
         immediate(self, scope, buf, tag, SendMode::Synchronous)
     }
 
     /// Starts to send; complete when the receive has begun (`MPI_Issend`).
-    fn immediate_synchronous_send<'a, Sc, Buf: ?Sized>(&self, scope: Sc, buf: &'a Buf) -> Request<'a, Buf, Sc>
+    fn immediate_synchronous_send<'a, Sc, Buf>(&self, scope: Sc, buf: &'a Buf) -> Request<'a, Buf, Sc>
     where
-        Buf: 'a + Buffer,
+        Buf: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
         self.immediate_synchronous_send_with_tag(scope, buf, Tag::default())
@@ -169,14 +164,14 @@ pub trait Destination: AsCommunicator {
     ///
     /// # Safety
     /// The receive must have been posted.
-    unsafe fn immediate_ready_send_with_tag<'a, Sc, Buf: ?Sized>(
+    unsafe fn immediate_ready_send_with_tag<'a, Sc, Buf>(
         &self,
         scope: Sc,
         buf: &'a Buf,
         tag: Tag,
     ) -> Request<'a, Buf, Sc>
     where
-        Buf: 'a + Buffer,
+        Buf: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
         immediate(self, scope, buf, tag, SendMode::Ready)
@@ -186,13 +181,9 @@ pub trait Destination: AsCommunicator {
     ///
     /// # Safety
     /// The receive must have been posted.
-    unsafe fn immediate_ready_send<'a, Sc, Buf: ?Sized>(
-        &self,
-        scope: Sc,
-        buf: &'a Buf,
-    ) -> Request<'a, Buf, Sc>
+    unsafe fn immediate_ready_send<'a, Sc, Buf>(&self, scope: Sc, buf: &'a Buf) -> Request<'a, Buf, Sc>
     where
-        Buf: 'a + Buffer,
+        Buf: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
         immediate(self, scope, buf, Tag::default(), SendMode::Ready)

@@ -84,7 +84,7 @@ where
 ///
 /// # Panics
 /// If the two belong to different communicators.
-pub fn send_receive_into_with_tags<M: ?Sized, D, B: ?Sized, S>(
+pub fn send_receive_into_with_tags<M, D, B, S>(
     msg: &M,
     destination: &D,
     sendtag: Tag,
@@ -93,9 +93,9 @@ pub fn send_receive_into_with_tags<M: ?Sized, D, B: ?Sized, S>(
     receivetag: Tag,
 ) -> Status
 where
-    M: Buffer,
+    M: ?Sized + Buffer,
     D: Destination,
-    B: BufferMut,
+    B: ?Sized + BufferMut,
     S: Source,
 {
     let comm = common(destination, source);
@@ -117,16 +117,11 @@ where
 ///
 /// # Panics
 /// If the two belong to different communicators.
-pub fn send_receive_into<M: ?Sized, D, B: ?Sized, S>(
-    msg: &M,
-    destination: &D,
-    buf: &mut B,
-    source: &S,
-) -> Status
+pub fn send_receive_into<M, D, B, S>(msg: &M, destination: &D, buf: &mut B, source: &S) -> Status
 where
-    M: Buffer,
+    M: ?Sized + Buffer,
     D: Destination,
-    B: BufferMut,
+    B: ?Sized + BufferMut,
     S: Source,
 {
     send_receive_into_with_tags(msg, destination, Tag::default(), buf, source, MPI_ANY_TAG)
@@ -136,7 +131,7 @@ where
 ///
 /// # Panics
 /// If the two belong to different communicators.
-pub fn send_receive_replace_into_with_tags<B: ?Sized, D, S>(
+pub fn send_receive_replace_into_with_tags<B, D, S>(
     buf: &mut B,
     destination: &D,
     sendtag: Tag,
@@ -144,7 +139,7 @@ pub fn send_receive_replace_into_with_tags<B: ?Sized, D, S>(
     receivetag: Tag,
 ) -> Status
 where
-    B: BufferMut,
+    B: ?Sized + BufferMut,
     D: Destination,
     S: Source,
 {
@@ -167,9 +162,9 @@ where
 ///
 /// # Panics
 /// If the two belong to different communicators.
-pub fn send_receive_replace_into<B: ?Sized, D, S>(buf: &mut B, destination: &D, source: &S) -> Status
+pub fn send_receive_replace_into<B, D, S>(buf: &mut B, destination: &D, source: &S) -> Status
 where
-    B: BufferMut,
+    B: ?Sized + BufferMut,
     D: Destination,
     S: Source,
 {

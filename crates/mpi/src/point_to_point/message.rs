@@ -60,22 +60,22 @@ impl Message {
     }
 
     /// Receives it into a buffer (`MPI_Mrecv`).
-    pub fn matched_receive_into<Buf: ?Sized>(self, buf: &mut Buf) -> Status
+    pub fn matched_receive_into<Buf>(self, buf: &mut Buf) -> Status
     where
-        Buf: BufferMut,
+        Buf: ?Sized + BufferMut,
     {
         let datatype = buf.as_datatype();
         self.receive_buf(recv_buf(buf, &datatype))
     }
 
     /// Starts to receive it into a buffer (`MPI_Imrecv`).
-    pub fn immediate_matched_receive_into<'a, Sc, Buf: ?Sized + 'a>(
+    pub fn immediate_matched_receive_into<'a, Sc, Buf>(
         mut self,
         scope: Sc,
         buf: &'a mut Buf,
     ) -> Request<'a, Buf, Sc>
     where
-        Buf: BufferMut,
+        Buf: ?Sized + BufferMut,
         Sc: Scope<'a>,
     {
         let datatype = buf.as_datatype();

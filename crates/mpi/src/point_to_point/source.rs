@@ -86,9 +86,9 @@ pub unsafe trait Source: AsCommunicator {
 
     /// Receives a message with the tag into a buffer, which may be longer than the message (`MPI_Recv`).
     #[inline]
-    fn receive_into_with_tag<Buf: ?Sized>(&self, buf: &mut Buf, tag: Tag) -> Status
+    fn receive_into_with_tag<Buf>(&self, buf: &mut Buf, tag: Tag) -> Status
     where
-        Buf: BufferMut,
+        Buf: ?Sized + BufferMut,
     {
         let comm = core_comm(self.as_communicator());
         let datatype = buf.as_datatype();
@@ -98,9 +98,9 @@ pub unsafe trait Source: AsCommunicator {
 
     /// Receives a message into a buffer, which may be longer than the message (`MPI_Recv`).
     #[inline]
-    fn receive_into<Buf: ?Sized>(&self, buf: &mut Buf) -> Status
+    fn receive_into<Buf>(&self, buf: &mut Buf) -> Status
     where
-        Buf: BufferMut,
+        Buf: ?Sized + BufferMut,
     {
         self.receive_into_with_tag(buf, MPI_ANY_TAG)
     }
@@ -123,14 +123,14 @@ pub unsafe trait Source: AsCommunicator {
 
     /// Starts to receive a message with the tag into a buffer (MPI-4.1 §3.7.2, `MPI_Irecv`).
     #[inline]
-    fn immediate_receive_into_with_tag<'a, Sc, Buf: ?Sized>(
+    fn immediate_receive_into_with_tag<'a, Sc, Buf>(
         &self,
         scope: Sc,
         buf: &'a mut Buf,
         tag: Tag,
     ) -> Request<'a, Buf, Sc>
     where
-        Buf: 'a + BufferMut,
+        Buf: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
         let comm = core_comm(self.as_communicator());
@@ -143,9 +143,9 @@ pub unsafe trait Source: AsCommunicator {
 
     /// Starts to receive a message into a buffer (`MPI_Irecv`).
     #[inline]
-    fn immediate_receive_into<'a, Sc, Buf: ?Sized>(&self, scope: Sc, buf: &'a mut Buf) -> Request<'a, Buf, Sc>
+    fn immediate_receive_into<'a, Sc, Buf>(&self, scope: Sc, buf: &'a mut Buf) -> Request<'a, Buf, Sc>
     where
-        Buf: 'a + BufferMut,
+        Buf: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
         self.immediate_receive_into_with_tag(scope, buf, MPI_ANY_TAG)

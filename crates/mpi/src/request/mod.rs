@@ -56,9 +56,9 @@ pub struct Request<'a, D: ?Sized, S: Scope<'a> = StaticScope> {
     phantom: PhantomData<Cell<&'a ()>>,
 }
 
-impl<'a, D: ?Sized, S: Scope<'a>> fmt::Debug for Request<'a, D, S>
+impl<'a, D, S: Scope<'a>> fmt::Debug for Request<'a, D, S>
 where
-    D: fmt::Debug,
+    D: ?Sized + fmt::Debug,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request").field("request", &self.request).field("data", &self.data).finish()
