@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn many_senders_keep_their_order() {
-        const EACH: u32 = 20_000;
+        const EACH: u32 = 4_000;
         let (senders, mut receiver) = testing::ends(&testing::memory(64), 4);
         let threads: Vec<_> = senders
             .into_iter()

@@ -1,0 +1,234 @@
+//! The sending end.
+
+use super::{
+    COMING, COMING_BYTES, FIRST_BYTES, Full, HEAD_WORDS, INLINE_BYTES, LINE, NEXT_BYTES, OUTSIDE,
+    OWNED_BODY_LINES, RingMemory, cells_for, largest_body, prefetch_to_write,
+};
+use crate::primitive::Ordering;
+
+/// The sending end of a ring. There is one per ring.
+pub struct Producer {
+    pub(super) memory: RingMemory,
+    /// Next cell to write, and its lap.
+    at: u32,
+    lap: u16,
+    /// Cells and body bytes ever written, wrapping.
+    cells: u32,
+    body: u32,
+    /// Next offset in the body area.
+    body_at: u32,
+    /// Last seen position of the consumer.
+    seen_cells: u32,
+    seen_body: u32,
+}
+
+// SAFETY: the pointers refer to shared memory that is held; used by one thread at a time.
+unsafe impl Send for Producer {}
+
+impl Producer {
+    /// # Safety
+    /// The memory is valid as its field docs say, zeroed before either end was made, and no other
+    /// producer of it exists or existed.
+    pub(crate) unsafe fn new(memory: RingMemory) -> Producer {
+        Producer { memory, at: 0, lap: 1, cells: 0, body: 0, body_at: 0, seen_cells: 0, seen_body: 0 }
+    }
+
+    /// Largest body that a ring takes whatever its state was, once it is drained.
+    pub fn largest_body(&self) -> usize {
+        largest_body(self.memory.body_bytes())
+    }
+
+    /// Publishes a message, or takes nothing. The body is `first` followed by `second`.
+    ///
+    /// # Errors
+    /// [`Full`].
+    ///
+    /// # Panics
+    /// When the body is longer than [`largest_body`](Self::largest_body).
+    #[inline]
+    pub fn push(
+        &mut self,
+        mark: u8,
+        head: [u32; HEAD_WORDS],
+        first: &[u8],
+        second: &[u8],
+    ) -> Result<(), Full> {
+        let len = first.len() + second.len();
+        let cells = cells_for(len);
+        if self.cells.wrapping_sub(self.seen_cells) + cells > self.memory.cell_count {
+            self.look();
+            if self.cells.wrapping_sub(self.seen_cells) + cells > self.memory.cell_count {
+                return Err(Full);
+            }
+        }
+        let code = if len <= INLINE_BYTES {
+            if len <= FIRST_BYTES {
+                self.write_small(head, first, second);
+            } else if second.is_empty() {
+                self.write_spanning(head, first);
+            } else {
+                let mut both = [0; INLINE_BYTES];
+                both[..first.len()].copy_from_slice(first);
+                both[first.len()..len].copy_from_slice(second);
+                self.write_spanning(head, &both[..len]);
+            }
+            len as u32
+        } else {
+            let (offset, after) = self.place(len)?;
+            self.write_place(head, [offset, len as u32, after]);
+            if len >= COMING_BYTES {
+                let flag = u32::from(self.lap) | COMING << 24;
+                // SYNC POINT: pairs with the acquire in `Consumer::pop`.
+                self.memory.cell(self.at).flag.store(flag, Ordering::Release);
+            }
+            self.own_now(offset, len);
+            self.memory.write_body(offset, first);
+            if !second.is_empty() {
+                self.memory.write_body(offset + first.len() as u32, second);
+            }
+            OUTSIDE
+        };
+        let flag = u32::from(self.lap) | u32::from(mark) << 16 | code << 24;
+        // SYNC POINT: pairs with the acquire in `Consumer::pop`.
+        self.memory.cell(self.at).flag.store(flag, Ordering::Release);
+        self.cells = self.cells.wrapping_add(cells);
+        self.at += cells;
+        if self.at >= self.memory.cell_count {
+            self.at -= self.memory.cell_count;
+            self.lap = self.lap.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    /// Words and body go straight into the cell: a copy built aside would be read back wider than
+    /// it was written, which stalls.
+    #[inline(always)]
+    fn write_small(&mut self, head: [u32; HEAD_WORDS], first: &[u8], second: &[u8]) {
+        self.memory.cell(self.at).data.with_mut(|data| {
+            // SAFETY: the consumer has returned this cell and does not read it before its flag.
+            let data = unsafe { &mut *data };
+            data.head = head;
+            copy_small(&mut data.body, 0, first);
+            if !second.is_empty() {
+                copy_small(&mut data.body, first.len(), second);
+            }
+        });
+    }
+
+    /// A body longer than one cell holds. The flags of the following cells keep their old lap,
+    /// which is none that the consumer waits for.
+    #[inline]
+    fn write_spanning(&mut self, head: [u32; HEAD_WORDS], body: &[u8]) {
+        let (start, mut rest) = body.split_at(FIRST_BYTES);
+        let mut at = self.at;
+        while !rest.is_empty() {
+            at = if at + 1 == self.memory.cell_count { 0 } else { at + 1 };
+            let (piece, later) = rest.split_at(rest.len().min(NEXT_BYTES));
+            self.memory.cell(at).data.with_mut(|data| {
+                // SAFETY: as in `write_small`; a piece is no longer than the data.
+                unsafe { core::ptr::copy_nonoverlapping(piece.as_ptr(), data.cast::<u8>(), piece.len()) }
+            });
+            rest = later;
+        }
+        self.write_small(head, start, &[]);
+    }
+
+    #[inline]
+    fn write_place(&mut self, head: [u32; HEAD_WORDS], place: [u32; 3]) {
+        self.memory.cell(self.at).data.with_mut(|data| {
+            // SAFETY: as in `write_small`.
+            let data = unsafe { &mut *data };
+            data.head = head;
+            for (to, word) in data.body.chunks_exact_mut(4).zip(place) {
+                to.copy_from_slice(&word.to_ne_bytes());
+            }
+        });
+    }
+
+    /// Asks for all lines of a body at once, which copying alone does only a few at a time.
+    #[inline]
+    fn own_now(&self, offset: u32, len: usize) {
+        let start = offset / LINE as u32;
+        let lines = (len as u32).div_ceil(LINE as u32).min(OWNED_BODY_LINES);
+        for at in start..start + lines {
+            // SAFETY: inside the area; a prefetch touches nothing.
+            prefetch_to_write(unsafe { &*self.memory.body.add(at as usize) });
+        }
+    }
+
+    /// Finds `len` bytes in one piece in the body area; returns where, and the position after them.
+    #[inline]
+    fn place(&mut self, len: usize) -> Result<(u32, u32), Full> {
+        let area = self.memory.body_bytes();
+        assert!(len <= largest_body(area), "body of {len} bytes is longer than a ring carries");
+        let need = (len as u32).next_multiple_of(LINE as u32);
+        let wraps = self.body_at + need > area;
+        let skip = if wraps { area - self.body_at } else { 0 };
+        if self.body.wrapping_sub(self.seen_body) + skip + need > area {
+            self.look();
+            if self.body.wrapping_sub(self.seen_body) + skip + need > area {
+                return Err(Full);
+            }
+        }
+        let offset = if wraps { 0 } else { self.body_at };
+        self.body_at = offset + need;
+        self.body = self.body.wrapping_add(skip + need);
+        Ok((offset, self.body))
+    }
+
+    /// Reads the consumer's position.
+    fn look(&mut self) {
+        // SYNC POINT: pairs with the release in `Consumer::give_back`.
+        let returned = self.memory.returned().load(Ordering::Acquire);
+        self.seen_cells = (returned >> 32) as u32;
+        self.seen_body = returned as u32;
+    }
+
+    /// Tells when a body of `len` bytes, refused now, would be taken, as long as nothing else is
+    /// pushed in between.
+    pub fn watch(&self, len: usize) -> RoomWatch {
+        let area = self.memory.body_bytes();
+        let need = if len <= INLINE_BYTES { 0 } else { (len as u32).next_multiple_of(LINE as u32) };
+        let skip = if need > 0 && self.body_at + need > area { area - self.body_at } else { 0 };
+        RoomWatch {
+            memory: self.memory.clone(),
+            cells_end: self.cells.wrapping_add(cells_for(len)),
+            body_end: self.body.wrapping_add(skip + need),
+        }
+    }
+}
+
+/// Watches for room in a ring on behalf of its producer.
+pub struct RoomWatch {
+    memory: RingMemory,
+    cells_end: u32,
+    body_end: u32,
+}
+
+// SAFETY: reads one atomic of the memory that is held.
+unsafe impl Send for RoomWatch {}
+
+impl RoomWatch {
+    /// True when there is room.
+    pub fn is_open(&self) -> bool {
+        let returned = self.memory.returned().load(Ordering::Acquire);
+        self.cells_end.wrapping_sub((returned >> 32) as u32) <= self.memory.cell_count
+            && self.body_end.wrapping_sub(returned as u32) <= self.memory.body_bytes()
+    }
+}
+
+/// Copies `from` to `at` in `to` without a call for the sizes that matter most.
+#[inline(always)]
+fn copy_small(to: &mut [u8; FIRST_BYTES], at: usize, from: &[u8]) {
+    if at == 0 {
+        if let Ok(eight) = <&[u8; 8]>::try_from(from) {
+            to[..8].copy_from_slice(eight);
+            return;
+        }
+        if let Ok(four) = <&[u8; 4]>::try_from(from) {
+            to[..4].copy_from_slice(four);
+            return;
+        }
+    }
+    to[at..at + from.len()].copy_from_slice(from);
+}
