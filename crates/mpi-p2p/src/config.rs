@@ -6,7 +6,8 @@ use mpi_btl::{Ep, Opened, PeerInfo};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tells who a peer is. Asked once per peer, on first use.
+/// Tells who a peer is. Asked once per peer, on first use, with the engine's lock held: it must not call
+/// the engine.
 pub trait Directory: Send + Sync {
     /// Looks the peer up.
     ///

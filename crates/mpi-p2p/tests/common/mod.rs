@@ -42,9 +42,28 @@ impl World {
         World::over(Net::new(0, SimConfig::calm(n)), n, limits, |i| queues.endpoint(i))
     }
 
+    /// Engines at some of `n` endpoints.
+    pub fn of(
+        n: usize,
+        at: &[usize],
+        limits: Limits,
+        endpoint: impl FnMut(usize) -> (Box<dyn BtlTx>, Box<dyn BtlRx>),
+    ) -> World {
+        World::at(Net::new(0, SimConfig::calm(n)), at, limits, endpoint)
+    }
+
     fn over(
         net: Net,
         n: usize,
+        limits: Limits,
+        endpoint: impl FnMut(usize) -> (Box<dyn BtlTx>, Box<dyn BtlRx>),
+    ) -> World {
+        World::at(net, &(0..n).collect::<Vec<_>>(), limits, endpoint)
+    }
+
+    fn at(
+        net: Net,
+        at: &[usize],
         limits: Limits,
         mut endpoint: impl FnMut(usize) -> (Box<dyn BtlTx>, Box<dyn BtlRx>),
     ) -> World {
@@ -66,7 +85,7 @@ impl World {
                 hooks,
             })
         };
-        let engines = (0..n).map(engine).collect();
+        let engines = at.iter().copied().map(engine).collect();
         World { net, engines, fatal, blocked }
     }
 
@@ -75,6 +94,13 @@ impl World {
         let peers: Vec<Ep> = (0..self.engines.len() as u32).map(Ep).collect();
         let spec = ContextSpec { id, rank: at as u32, name: "world".into(), peers: peers.into() };
         self.engines[at].add_context(spec).unwrap()
+    }
+
+    /// The context of `n` endpoints at the engine in place `i`, which is that of rank `2 * i`.
+    pub fn context_of(&self, i: usize, id: u32, n: u32) -> Arc<Context> {
+        let peers: Vec<Ep> = (0..n).map(Ep).collect();
+        let spec = ContextSpec { id, rank: 2 * i as u32, name: "world".into(), peers: peers.into() };
+        self.engines[i].add_context(spec).unwrap()
     }
 
     pub fn contexts(&self, id: u32) -> Vec<Arc<Context>> {
