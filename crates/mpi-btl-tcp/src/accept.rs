@@ -171,8 +171,12 @@ impl Core {
         match ep {
             Some(ep) => self.attach(token, ep),
             None => {
-                // Unread until the engine names the peer; not watched, or epoll would not sleep.
-                self.watch(token, EpollFlags::empty());
+                // More than two of one peer there never are, see `is_refused`.
+                if self.strangers.iter().filter(|(_, i)| *i == identity).count() >= 2 {
+                    self.remove(token);
+                    return;
+                }
+                self.unwatch(token);
                 self.strangers.push((token, identity));
                 self.news.push_back(News::Proven(identity));
             }
@@ -185,7 +189,7 @@ impl Core {
             let (token, _) = self.strangers.remove(at);
             if let Some(conn) = self.conn(token) {
                 conn.role = Role::Proven { ep: Some(ep) };
-                self.watch(token, EpollFlags::EPOLLIN);
+                self.watch_again(token);
                 self.attach(token, ep);
             }
         }

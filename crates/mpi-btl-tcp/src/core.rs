@@ -189,6 +189,24 @@ impl Core {
         }
     }
 
+    /// Unread until the engine names the peer. Not even an empty interest is left: epoll would go on
+    /// reporting a hang-up, and nobody could sleep.
+    pub fn unwatch(&mut self, token: Token) {
+        let epoll = self.epoll.clone();
+        if let Some(conn) = self.conn(token) {
+            let _ = epoll.delete(&conn.socket);
+        }
+    }
+
+    /// The peer is named: what it sent meanwhile, and its end, are reported now.
+    pub fn watch_again(&mut self, token: Token) {
+        let epoll = self.epoll.clone();
+        if let Some(conn) = self.conn(token) {
+            // Cannot fail for want of anything but kernel memory; polling reads the socket anyway.
+            let _ = epoll.add(&conn.socket, EpollEvent::new(EpollFlags::EPOLLIN, token.encode()));
+        }
+    }
+
     /// An event on a connection. True when its data is for the receiving half to read.
     pub fn event(&mut self, token: Token, flags: EpollFlags) -> bool {
         match self.conn(token).map(|c| &c.role) {

@@ -191,6 +191,41 @@ fn a_huge_announced_length_takes_no_memory_and_a_cut_message_is_named() {
 }
 
 #[test]
+fn an_unnamed_peer_that_dies_lets_the_sleeper_sleep_and_is_heard_when_named() {
+    use mpi_btl::{Armed, WakeBy};
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let (mut end, mut log) = (open(0), Recorder::new(0));
+    let target = addresses(&end)[0];
+    let peer = std::thread::spawn(move || {
+        let mut stream = dial(target, 1, 0);
+        stream.write_all(&Header { tag: 6, ..Header::default() }.encode()).expect("a message");
+        // It ends by a reset, which is a hang-up at the other side; a close would be an end to read.
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("linger");
+    });
+    until("the introduction", &mut [(&mut end, &mut log)], |w| w[0].1.introduced == [1]);
+    peer.join().expect("the peer ends");
+    // Whatever the handshake left to be seen is seen; then nothing rings.
+    for _ in 0..200 {
+        end.rx.poll(1, &mut log);
+    }
+    match end.rx.arm(WakeBy::Descriptor) {
+        Armed::Descriptor(fd) => {
+            // SAFETY: the receiving half keeps its descriptor open while it is armed.
+            let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+            let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+            assert_eq!(poll(&mut fds, PollTimeout::ZERO), Ok(0), "the dead one keeps ringing");
+        }
+        other => panic!("armed with {other:?}"),
+    }
+    end.rx.disarm();
+    let named = mpi_btl::PeerInfo { ep: Ep(1), world_rank: 1, ..end.info.clone() };
+    end.tx.connect(&named).expect("it is there");
+    until("down", &mut [(&mut end, &mut log)], |w| !w[0].1.downs(Ep(1)).is_empty());
+    assert_eq!(log.tags(Ep(1)), [6]);
+    assert!(matches!(&log.downs(Ep(1))[..], [Down::Reset(_)]));
+}
+
+#[test]
 fn a_claimed_rank_without_proof_does_not_disturb_the_real_one() {
     // The liar claims to be rank 7 and waits; the real rank 7 is heard at once.
     let (mut end, mut log) = (open(0), Recorder::new(0));
