@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Words that travel with a message beside its body.
 pub const HEAD_WORDS: usize = 5;
 /// Largest body that travels in the cells themselves, in bytes: [`FIRST_BYTES`] in the first,
-/// [`NEXT_BYTES`] in each following one.
+/// 60 in each following one.
 pub const INLINE_BYTES: usize = FIRST_BYTES + (INLINE_CELLS - 1) * NEXT_BYTES;
 /// Body bytes of a message's first cell.
 pub const FIRST_BYTES: usize = 40;
