@@ -45,8 +45,6 @@
 //! This crate holds no protocol and no state of its own beyond keys and types: every operation is a call of
 //! `mpi-comm` with a typed buffer turned into address, count and datatype.
 #![deny(missing_docs)]
-// Where a bound stands is part of the signatures that this interface reproduces.
-#![allow(clippy::multiple_bound_locations)]
 #![warn(missing_copy_implementations)]
 
 extern crate self as mpi;
