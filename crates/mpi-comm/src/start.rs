@@ -53,7 +53,7 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process
         me,
         backends: opened,
         directory: Arc::new(directory),
-        spin: SpinPolicy::new(mpi_node::cpuset::allowed_count(), boot.node_size.max(1) as usize),
+        spin: SpinPolicy::new(boot.processors as usize, boot.node_size.max(1) as usize),
         limits: limits(),
         hooks: control::hooks(&boot),
     });

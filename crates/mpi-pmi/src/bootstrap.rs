@@ -91,6 +91,7 @@ fn native(lookup: Lookup<'_>) -> Result<Bootstrap, PmiError> {
         host: welcome.host,
         node_slot: welcome.node_slot,
         node_size: welcome.node_size,
+        processors: processors(welcome.node_processors, welcome.own_processors),
         segment,
         multihost: welcome.multihost,
         appnum: welcome.appnum,
@@ -99,6 +100,18 @@ fn native(lookup: Lookup<'_>) -> Result<Bootstrap, PmiError> {
         client: Arc::new(client),
         kind: Kind::Native,
     })
+}
+
+/// The launcher's word holds as long as this process may use what the launcher gave it: whoever was
+/// bound more tightly on the way (`taskset` in front of the program) trusts its own mask.
+fn processors(of_node: u32, own: u32) -> u32 {
+    let allowed = own_processors();
+    if allowed == own { of_node.max(1) } else { allowed }
+}
+
+/// Processors that this process may use, at least 1.
+pub(crate) fn own_processors() -> u32 {
+    u32::try_from(mpi_node::cpuset::allowed_count()).unwrap_or(u32::MAX).max(1)
 }
 
 /// The native variables, read and checked.

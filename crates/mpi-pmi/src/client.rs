@@ -33,6 +33,10 @@ pub struct Bootstrap {
     pub node_slot: Option<u32>,
     /// Ranks of the world on this node (1 where that is not known).
     pub node_size: u32,
+    /// Processors that the ranks on this node may use together, at least 1. With `node_size` it
+    /// tells whether a rank that waits may spin; a rank bound to one processor of its own may,
+    /// although its affinity mask alone does not show it.
+    pub processors: u32,
     /// Descriptor of the node segment, inherited from the launcher and owned by this process.
     pub segment: Option<RawFd>,
     /// Several hosts are in the job.

@@ -118,6 +118,7 @@ fn world(kind: Kind, mut wire: Box<dyn Wire>, identity: Identity) -> Result<Boot
         host: host_name(),
         node_slot: None,
         node_size: here.max(1),
+        processors: crate::bootstrap::own_processors(),
         segment: None,
         // Where the server does not say who is where, other hosts must be expected.
         multihost: identity.size > 1 && here != identity.size,

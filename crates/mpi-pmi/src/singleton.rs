@@ -22,6 +22,7 @@ pub(crate) fn start() -> Result<Bootstrap, PmiError> {
         host: host_name(),
         node_slot: None,
         node_size: 1,
+        processors: crate::bootstrap::own_processors(),
         segment: None,
         multihost: false,
         appnum: None,

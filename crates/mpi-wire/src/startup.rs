@@ -128,6 +128,10 @@ pub struct Welcome {
     pub node_slot: Option<u32>,
     /// Ranks of the world on this node.
     pub node_size: u32,
+    /// Processors that the ranks of this node may use together.
+    pub node_processors: u32,
+    /// Processors that this rank was given.
+    pub own_processors: u32,
     /// Several hosts are in the job.
     pub multihost: bool,
     /// Number of the program in an MPMD job.
@@ -307,6 +311,8 @@ impl Welcome {
         out.put_text(&self.host, TEXT_MAX_BYTES);
         out.put_option(self.node_slot, Put::put_u32);
         out.put_u32(self.node_size);
+        out.put_u32(self.node_processors);
+        out.put_u32(self.own_processors);
         out.put_u8(self.multihost.into());
         out.put_option(self.appnum, |out, v| out.put_u32(v as u32));
         out.put_option(self.universe_size, Put::put_u32);
@@ -323,6 +329,8 @@ impl Welcome {
             host: r.text("host", TEXT_MAX_BYTES)?,
             node_slot: r.option("node slot", |r| r.u32("node slot"))?,
             node_size: r.u32("node size")?,
+            node_processors: r.u32("processors of the node")?,
+            own_processors: r.u32("processors of the rank")?,
             multihost: r.flag("multihost")?,
             appnum: r.option("appnum", |r| Ok(r.u32("appnum")? as i32))?,
             universe_size: r.option("universe size", |r| r.u32("universe size"))?,
@@ -420,6 +428,8 @@ mod tests {
             host,
             node_slot: n.2,
             node_size: n.3,
+            node_processors: n.0,
+            own_processors: n.1,
             multihost: n.4,
             appnum: n.5,
             universe_size: n.6,

@@ -52,6 +52,7 @@ fn with_world(verb: &str, value: &str, world: &Bootstrap) {
             client.abort(number(value), "so the test says");
             exit(mpi_pmi::exit_status(number(value)));
         }
+        "processors" => println!("{} processors", world.processors),
         "who" => println!("{} of {} in {}", world.rank, world.size, world.job),
         "put" => client.put("key", value.as_bytes()).expect("put"),
         "get" => {

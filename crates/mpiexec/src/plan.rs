@@ -88,6 +88,13 @@ impl Plan {
         })
     }
 
+    /// Processors that the ranks may use together.
+    pub fn processors_used(&self) -> usize {
+        let bound = self.ranks.iter().filter_map(|place| place.processors.as_ref());
+        let used: std::collections::BTreeSet<usize> = bound.flatten().copied().collect();
+        if used.is_empty() { self.processors.len() } else { used.len() }
+    }
+
     /// What would be started, for `--dry-run`.
     pub fn describe(&self) -> String {
         use std::fmt::Write;

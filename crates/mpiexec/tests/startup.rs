@@ -173,6 +173,22 @@ fn the_map_is_read_back_from_the_kernel() {
 }
 
 #[test]
+fn ranks_know_the_processors_that_they_share() {
+    let count = std::thread::available_parallelism().unwrap().get().min(2);
+    let shared = |options: &str, front: &[&str]| {
+        let rank = rank_program().to_str().unwrap();
+        let steps = [front, &[rank, "init", "processors", "finalize"]].concat();
+        let done = Run::new(options).args(&steps).done();
+        assert_eq!(done.status, 0, "{done:?}");
+        done.out.lines().map(|l| l.replace(" processors", "").parse().unwrap()).collect::<Vec<usize>>()
+    };
+    assert_eq!(shared("-q -n 2 --bind-to core", &[]), [count, count], "each has one, together they have all");
+    let first =
+        "for c in $(seq 0 1023); do taskset -c $c true 2>/dev/null && exec taskset -c $c \"$@\"; done";
+    assert_eq!(shared("-q -n 2", &["sh", "-c", first, "sh"]), [1, 1], "bound by somebody else");
+}
+
+#[test]
 fn settings_are_shown_with_their_origin() {
     let path = std::env::temp_dir().join(format!("mpiexec-settings-{}", std::process::id()));
     std::fs::write(&path, "stdin = none\ntag-output = yes\n").unwrap();

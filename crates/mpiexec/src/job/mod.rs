@@ -420,6 +420,7 @@ fn world(job: &Job, plan: &Plan, id: &str) -> Result<Vec<Welcome>, LaunchError> 
     let secret = mpi_pmi::random_bytes().map_err(random_failed)?;
     let size = plan.ranks.len() as u32;
     let several = job.programs.len() > 1;
+    let node_processors = plan.processors_used() as u32;
     let welcome = |(rank, place): (usize, &crate::plan::Place)| Welcome {
         version: STARTUP_VERSION,
         job: id.to_owned(),
@@ -429,6 +430,8 @@ fn world(job: &Job, plan: &Plan, id: &str) -> Result<Vec<Welcome>, LaunchError> 
         host: plan.host.clone(),
         node_slot: Some(rank as u32),
         node_size: size,
+        node_processors,
+        own_processors: place.processors.as_ref().unwrap_or(&plan.processors).len() as u32,
         multihost: false,
         appnum: several.then_some(place.program as i32),
         universe_size: Some(size.max(plan.processors.len() as u32)),
