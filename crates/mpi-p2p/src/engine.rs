@@ -101,6 +101,10 @@ impl Engine {
         if matches!(mode, SendMode::Standard | SendMode::Ready)
             && core.state.send_now(&cx.face, dest, tag, &buf, false)
         {
+            if core.state.owed {
+                // It still waits inside: the helper is to know, as the rank may compute now.
+                self.shared.leave(core);
+            }
             return Ok(());
         }
         self.send_long(core, cx, dest, tag, &buf, mode)

@@ -238,7 +238,11 @@ impl Engine {
         }
         core.state.waiters.fall_asleep(&bed);
         let doorbell = core.state.waiters.doorbell.clone();
-        let slice = slice_of(&bed, descriptors, core.state.limits.blocked_report);
+        let mut slice = slice_of(&bed, descriptors, core.state.limits.blocked_report);
+        if !core.state.retry.is_empty() {
+            // Nobody says when the transport has room for a further pull.
+            slice = PARK_SLICE_MIN;
+        }
         drop(core);
         sleep(&bed, &doorbell, slice);
         let mut core = self.shared.lock.enter();

@@ -111,9 +111,12 @@ impl State {
 
     /// Gives a message out of the store, no longer queued, to receive `i`.
     pub fn consume(&mut self, m: u32, i: u32) {
-        if let Some(Stored { body: Body::Coming(_, taken), .. }) = self.store.get_mut(m) {
+        if let Some(Stored { body: Body::Coming(_, taken), from, .. }) = self.store.get_mut(m) {
             *taken = Some(i);
-            self.requests[i].phase = Phase::Arriving;
+            let slot = &mut self.requests[i];
+            slot.phase = Phase::Arriving;
+            // Also of a receive from any source: it fails when this peer is lost before the rest is here.
+            slot.ep = *from;
             return;
         }
         let Some(stored) = self.store.take(m) else { return };

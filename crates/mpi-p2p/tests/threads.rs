@@ -259,3 +259,32 @@ fn a_large_send_leaves_while_its_rank_computes() {
 }
 
 static ARRIVED: AtomicBool = AtomicBool::new(false);
+
+static SECOND: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn a_small_send_that_waits_inside_leaves_while_its_rank_computes() {
+    let mut queues = common::queue::Queues::new(2);
+    queues.holding = true;
+    let w = World::over_queues(queues, 2, Limits::default());
+    ranks(&w, |e, cx, rank| {
+        let mut room = [0u8; 8];
+        if rank == 0 {
+            e.send(cx, 1, 0, send_of(&[1; 8]), SendMode::Standard).unwrap();
+            // Time for the helper to have gone to sleep again; without it the test proves less.
+            std::thread::sleep(Duration::from_millis(100));
+            e.send(cx, 1, 0, send_of(&[2; 8]), SendMode::Standard).unwrap();
+            let until = Instant::now() + Duration::from_secs(30);
+            while !SECOND.load(Ordering::Acquire) {
+                assert!(Instant::now() < until, "the message waits for a call");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        } else {
+            for round in 1..3 {
+                e.recv(cx, Source::Rank(0), Tag::Any, recv_of(&mut room)).unwrap();
+                assert_eq!(room, [round; 8]);
+            }
+            SECOND.store(true, Ordering::Release);
+        }
+    });
+}

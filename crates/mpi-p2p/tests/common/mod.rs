@@ -38,7 +38,10 @@ impl World {
 
     /// Engines over queues that wake a sleeper at once.
     pub fn queues(n: usize, limits: Limits) -> World {
-        let mut queues = queue::Queues::new(n);
+        World::over_queues(queue::Queues::new(n), n, limits)
+    }
+
+    pub fn over_queues(mut queues: queue::Queues, n: usize, limits: Limits) -> World {
         World::over(Net::new(0, SimConfig::calm(n)), n, limits, |i| queues.endpoint(i))
     }
 
