@@ -3,7 +3,7 @@
 //! Each has a fixed size except the announcement, behind whose fixed part the first bytes of the
 //! message may travel, and the abort, which carries a text. The header in front names the kind by
 //! its [reserved context](crate::reserved), and the announcement by the bit
-//! [`ANNOUNCEMENT`](crate::ANNOUNCEMENT). A goodbye has no body.
+//! [`ANNOUNCEMENT`]. A goodbye has no body.
 
 use crate::codec::{DecodeError, Put, Reader, clip};
 use crate::limits::ABORT_TEXT_MAX_BYTES;
