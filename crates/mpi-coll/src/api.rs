@@ -65,7 +65,7 @@ collective! {
 collective! {
     /// Everyone's `send` to the root, where rank `i`'s is the `i`-th of equal blocks of `recv`. In place (root only): its
     /// own block stands there already.
-    gather, igather(send: InPlaceOr<SendBuf<'_>>, recv: Option<RecvBuf<'_>>, root: usize)
+    gather, igather(send: InPlaceOr<SendBuf<'_>>, recv: Option<RecvBuf<'_>>, root: usize) small small::gather
 }
 collective! {
     /// As [`gather`] with a block of its own place and length for each rank.
@@ -73,7 +73,7 @@ collective! {
 }
 collective! {
     /// The `i`-th of equal blocks of the root's `send` to rank `i`. In place (root only): its own block stays.
-    scatter, iscatter(send: Option<SendBuf<'_>>, recv: InPlaceOr<RecvBuf<'_>>, root: usize)
+    scatter, iscatter(send: Option<SendBuf<'_>>, recv: InPlaceOr<RecvBuf<'_>>, root: usize) small small::scatter
 }
 collective! {
     /// As [`scatter`] with a block of its own place and length for each rank.
@@ -82,7 +82,7 @@ collective! {
 collective! {
     /// Everyone's `send` to everyone: rank `i`'s is the `i`-th of equal blocks of `recv`. In place: one's own block
     /// stands there already.
-    allgather, iallgather(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>)
+    allgather, iallgather(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>) small small::allgather
 }
 collective! {
     /// As [`allgather`] with a block of its own place and length for each rank.
@@ -91,7 +91,7 @@ collective! {
 collective! {
     /// The `i`-th of equal blocks of `send` to rank `i`; what rank `i` sends is the `i`-th of `recv`. In place: `recv` holds
     /// what is sent, and is replaced.
-    alltoall, ialltoall(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>)
+    alltoall, ialltoall(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>) small small::alltoall
 }
 collective! {
     /// As [`alltoall`] with a block of its own place and length (and type: `MPI_Alltoallw`) for each rank. Empty blocks
@@ -101,7 +101,7 @@ collective! {
 collective! {
     /// Everyone's `send`, combined in the order of ranks, into the root's `recv`. In place (root only): its operand is
     /// in `recv`.
-    reduce, ireduce(send: InPlaceOr<SendBuf<'_>>, recv: Option<RecvBuf<'_>>, op: &Op, root: usize)
+    reduce, ireduce(send: InPlaceOr<SendBuf<'_>>, recv: Option<RecvBuf<'_>>, op: &Op, root: usize) small small::reduce
 }
 collective! {
     /// Everyone's `send` combined into everyone's `recv`: the same bits on all ranks. In place: the operand is in

@@ -35,5 +35,10 @@ pub const ALLTOALL_SCATTERED_MAX_BYTES: usize = 32 << 10;
 /// Reduce-scatter: largest vector halved recursively; above, pair by pair.
 pub const REDUCE_SCATTER_HALVING_MAX_BYTES: usize = 512 << 10;
 
-/// Allreduce: largest vector that a blocking call exchanges without building a program.
-pub const SMALL_ALLREDUCE_MAX_BYTES: usize = 512;
+/// Reduce and allreduce: largest vector that a blocking call works on without building a program. Twice this
+/// much stands on the stack.
+pub const SMALL_REDUCE_MAX_BYTES: usize = 512;
+/// Gather, scatter and alltoall: largest block that a blocking call moves without building a program.
+pub const SMALL_BLOCK_MAX_BYTES: usize = 4 << 10;
+/// Alltoall: most ranks for which a blocking call builds no program.
+pub const SMALL_ALLTOALL_MAX_RANKS: usize = 16;

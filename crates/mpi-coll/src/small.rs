@@ -1,12 +1,14 @@
 //! Small blocking collectives, straight: no program, no allocation, one send and one receive after the other.
-//! The same algorithms, and the same messages, as the programs': ranks may take either.
+//! The same algorithms, and the same messages, as the programs': ranks may take either. Each answers
+//! `None` where another algorithm serves the call, or where the arguments do not fit: the program's
+//! checks say why.
 
 use crate::algorithms::{Fold, tree};
-use crate::choose::{Allreduce, Broadcast};
-use crate::limits::SMALL_ALLREDUCE_MAX_BYTES;
+use crate::choose::{Allgather, Allreduce, Alltoall, Broadcast, Gather, Reduce, Scatter};
+use crate::limits::{SMALL_ALLTOALL_MAX_RANKS, SMALL_BLOCK_MAX_BYTES, SMALL_REDUCE_MAX_BYTES};
 use crate::{InPlaceOr, Team, errors};
 use mpi_datatype::{Op, RecvBuf, SendBuf, SmallScratch, copy};
-use mpi_p2p::{Engine, Error, SendMode, Source, Tag};
+use mpi_p2p::{Engine, Error, RequestId, SendMode, Source, Tag};
 
 /// A collective under its name and tag.
 struct Straight<'a> {
@@ -40,6 +42,17 @@ impl Straight<'_> {
         }
     }
 
+    #[inline]
+    fn start_send(&self, to: usize, out: SendBuf<'_>) -> Result<RequestId, Error> {
+        let cx = self.team.context();
+        self.e.isend(cx, to as u32, self.tag, out, SendMode::Standard).map_err(|e| self.named(e))
+    }
+
+    #[inline]
+    fn wait(&self, sent: RequestId) -> Result<(), Error> {
+        self.e.wait(sent).map(|_| ()).map_err(|e| self.named(e))
+    }
+
     /// Sends and receives; both are complete on return, whatever happens.
     #[inline]
     fn exchange(&self, to: usize, out: SendBuf<'_>, from: usize, into: RecvBuf<'_>) -> Result<(), Error> {
@@ -69,7 +82,7 @@ fn disseminate(e: &Engine, team: &Team) -> Result<(), Error> {
     Ok(())
 }
 
-/// Down a binomial tree. `None`: another algorithm serves this call.
+/// Down a binomial tree.
 pub(crate) fn broadcast(e: &Engine, team: &Team, buf: RecvBuf<'_>, root: usize) -> Option<Result<(), Error>> {
     let n = team.size();
     if root >= n || team.settings().choose_broadcast(n, buf.bytes()) != Broadcast::Binomial {
@@ -87,7 +100,7 @@ pub(crate) fn broadcast(e: &Engine, team: &Team, buf: RecvBuf<'_>, root: usize) 
     Some(run())
 }
 
-/// Recursive doubling. `None`: another algorithm serves this call.
+/// Recursive doubling.
 pub(crate) fn allreduce(
     e: &Engine,
     team: &Team,
@@ -96,11 +109,11 @@ pub(crate) fn allreduce(
     op: &Op,
 ) -> Option<Result<(), Error>> {
     let (n, bytes) = (team.size(), acc.bytes());
-    if bytes > SMALL_ALLREDUCE_MAX_BYTES || acc.count() == 0 {
+    if bytes > SMALL_REDUCE_MAX_BYTES || acc.count() == 0 {
         return None;
     }
     let by = team.settings().choose_allreduce(n, acc.count(), bytes, op.commutes());
-    let mut scratch = SmallScratch::<SMALL_ALLREDUCE_MAX_BYTES>::default();
+    let mut scratch = SmallScratch::<SMALL_REDUCE_MAX_BYTES>::default();
     let tmp = scratch.room(acc.count(), acc.datatype())?;
     if by != Allreduce::Doubling || op.check(acc.datatype()).is_err() {
         return None;
@@ -147,4 +160,185 @@ fn doubling(s: &Straight<'_>, acc: RecvBuf<'_>, tmp: RecvBuf<'_>, op: &Op) -> Re
         Some(partner) => s.send(partner, acc.as_send()),
         None => Ok(()),
     }
+}
+
+/// Up a binomial tree, for operations that commute.
+pub(crate) fn reduce(
+    e: &Engine,
+    team: &Team,
+    send: InPlaceOr<SendBuf<'_>>,
+    recv: Option<RecvBuf<'_>>,
+    op: &Op,
+    root: usize,
+) -> Option<Result<(), Error>> {
+    let (n, at_root) = (team.size(), team.rank() == root);
+    let own = match send {
+        InPlaceOr::Buf(send) => send,
+        InPlaceOr::InPlace => recv.filter(|_| at_root)?.as_send(),
+    };
+    let (count, datatype, bytes) = (own.count(), own.datatype(), own.bytes());
+    if root >= n || bytes > SMALL_REDUCE_MAX_BYTES || !op.commutes() || op.check(datatype).is_err() {
+        return None;
+    }
+    if team.settings().choose_reduce(n, count, bytes, true) != Reduce::Binomial {
+        return None;
+    }
+    let (mut one, mut two) =
+        <(SmallScratch<SMALL_REDUCE_MAX_BYTES>, SmallScratch<SMALL_REDUCE_MAX_BYTES>)>::default();
+    let tmp = one.room(count, datatype)?;
+    let acc = match recv.filter(|_| at_root) {
+        Some(recv) if recv.count() == count => recv,
+        Some(_) => return None,
+        None if at_root => return None,
+        None => two.room(count, datatype)?,
+    };
+    let s = Straight { e, team, name: "reduce", tag: team.next_tag() };
+    let v = (team.rank() + n - root) % n;
+    let run = || {
+        let leaf = tree::span(v, n) == 1 && !at_root;
+        if !leaf {
+            copy(own, acc).map_err(|e| team.datatype_error(s.name, &e))?;
+        }
+        for child in tree::children(v, n) {
+            s.recv((child + root) % n, tmp)?;
+            op.apply(tmp.as_send(), acc).map_err(|e| team.datatype_error(s.name, &e))?;
+        }
+        match tree::parent(v) {
+            Some(parent) => s.send((parent + root) % n, if leaf { own } else { acc.as_send() }),
+            None => Ok(()),
+        }
+    };
+    Some(run())
+}
+
+/// Straight to the root.
+pub(crate) fn gather(
+    e: &Engine,
+    team: &Team,
+    send: InPlaceOr<SendBuf<'_>>,
+    recv: Option<RecvBuf<'_>>,
+    root: usize,
+) -> Option<Result<(), Error>> {
+    let (n, r) = (team.size(), team.rank());
+    let all = recv.filter(|_| r == root);
+    let own = match send {
+        InPlaceOr::Buf(send) => send,
+        InPlaceOr::InPlace => block(all?, n, r)?.as_send(),
+    };
+    if root >= n || !is_small(own) || team.settings().choose_gather(n, own.bytes()) != Gather::Linear {
+        return None;
+    }
+    if r != root {
+        return Some(Straight { e, team, name: "gather", tag: team.next_tag() }.send(root, own));
+    }
+    let all = all?;
+    if let InPlaceOr::Buf(own) = send {
+        copy(own, block(all, n, r)?).ok()?;
+    }
+    let len = all.count() / n;
+    let s = Straight { e, team, name: "gather", tag: team.next_tag() };
+    Some((0..n).filter(|i| *i != root).try_for_each(|i| s.recv(i, all.part(i * len, len))))
+}
+
+/// Straight from the root.
+pub(crate) fn scatter(
+    e: &Engine,
+    team: &Team,
+    send: Option<SendBuf<'_>>,
+    recv: InPlaceOr<RecvBuf<'_>>,
+    root: usize,
+) -> Option<Result<(), Error>> {
+    let (n, r) = (team.size(), team.rank());
+    let InPlaceOr::Buf(own) = recv else { return None };
+    if root >= n
+        || !is_small(own.as_send())
+        || team.settings().choose_scatter(n, own.bytes()) != Scatter::Linear
+    {
+        return None;
+    }
+    if r != root {
+        return Some(Straight { e, team, name: "scatter", tag: team.next_tag() }.recv(root, own));
+    }
+    let all = send.filter(|all| all.count() % n == 0)?;
+    let len = all.count() / n;
+    copy(all.part(r * len, len), own).ok()?;
+    let s = Straight { e, team, name: "scatter", tag: team.next_tag() };
+    // The others only receive from here, so these sends end.
+    Some((0..n).filter(|i| *i != root).try_for_each(|i| s.send(i, all.part(i * len, len))))
+}
+
+/// Groups of doubling size exchange all they have.
+pub(crate) fn allgather(
+    e: &Engine,
+    team: &Team,
+    send: InPlaceOr<SendBuf<'_>>,
+    all: RecvBuf<'_>,
+) -> Option<Result<(), Error>> {
+    let (n, r) = (team.size(), team.rank());
+    let own = block(all, n, r)?;
+    if own.count() == 0 || team.settings().choose_allgather(n, all.bytes(), true) != Allgather::Doubling {
+        return None;
+    }
+    if let InPlaceOr::Buf(send) = send {
+        copy(send, own).ok()?;
+    }
+    let s = Straight { e, team, name: "allgather", tag: team.next_tag() };
+    let mut mask = 1;
+    while mask < n {
+        let partner = r ^ mask;
+        let group = |rank: usize| all.part((rank & !(mask - 1)) * own.count(), mask * own.count());
+        if let Err(e) = s.exchange(partner, group(r).as_send(), partner, group(partner)) {
+            return Some(Err(e));
+        }
+        mask *= 2;
+    }
+    Some(Ok(()))
+}
+
+/// All messages at once.
+pub(crate) fn alltoall(
+    e: &Engine,
+    team: &Team,
+    send: InPlaceOr<SendBuf<'_>>,
+    recv: RecvBuf<'_>,
+) -> Option<Result<(), Error>> {
+    let (n, r) = (team.size(), team.rank());
+    let InPlaceOr::Buf(send) = send else { return None };
+    let into = block(recv, n, r)?;
+    if n > SMALL_ALLTOALL_MAX_RANKS || send.count() % n != 0 || send.bytes() != recv.bytes() {
+        return None;
+    }
+    let by = team.settings().choose_alltoall(n, into.bytes(), true);
+    if by != Alltoall::Scattered || into.bytes() == 0 || !is_small(into.as_send()) {
+        return None;
+    }
+    let (sends, receives) = (send.count() / n, into.count());
+    copy(send.part(r * sends, sends), into).ok()?;
+    let s = Straight { e, team, name: "alltoall", tag: team.next_tag() };
+    let mut leaving = [RequestId::DONE; SMALL_ALLTOALL_MAX_RANKS];
+    let mut run = || {
+        for (i, sent) in leaving.iter_mut().enumerate().take(n).skip(1) {
+            let to = (r + i) % n;
+            *sent = s.start_send(to, send.part(to * sends, sends))?;
+        }
+        (1..n)
+            .map(|i| (r + n - i) % n)
+            .try_for_each(|from| s.recv(from, recv.part(from * receives, receives)))
+    };
+    // Whatever happened, nothing is under way on return.
+    let result = run();
+    Some(leaving.into_iter().fold(result, |result, sent| result.and(s.wait(sent))))
+}
+
+/// Small enough to be sent and received one after the other.
+#[inline]
+fn is_small(buf: SendBuf<'_>) -> bool {
+    buf.bytes() <= SMALL_BLOCK_MAX_BYTES
+}
+
+/// The `i`-th of `n` equal blocks, if they are equal.
+#[inline]
+fn block(all: RecvBuf<'_>, n: usize, i: usize) -> Option<RecvBuf<'_>> {
+    let len = all.count() / n;
+    (all.count() % n == 0).then(|| all.part(i * len, len))
 }

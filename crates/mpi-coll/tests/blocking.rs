@@ -112,6 +112,88 @@ fn body(e: &Engine, t: &Team) {
     }
 }
 
+/// The rooted ones and the exchanges of blocks, in place too.
+fn blocks(e: &Engine, t: &Team) {
+    let (n, r) = (t.size(), t.rank());
+    let wait = |id: Result<_, _>| e.wait(id.unwrap()).unwrap();
+    for round in 0..2 {
+        let immediate = (r + round) % 2 == 0;
+        for (count, in_place) in [(0, false), (1, false), (1, true), (30, true), (900, false), (3000, true)] {
+            let own = values(r, count);
+            let everyone: Vec<u32> = (0..n).flat_map(|k| values(k, count)).collect();
+            let total: Vec<u32> =
+                (0..count).map(|i| (0..n).fold(0u32, |s, k| s.wrapping_add(values(k, count)[i]))).collect();
+            for root in 0..n {
+                let at_root = r == root;
+                let from = || if at_root && in_place { InPlace } else { Buf(send(&own)) };
+
+                let mut sum = if at_root && in_place { own.clone() } else { vec![0; count] };
+                let into = at_root.then(|| recv(&mut sum));
+                if immediate {
+                    wait(ireduce(e, t, from(), into, &Op::Sum, root));
+                } else {
+                    reduce(e, t, from(), into, &Op::Sum, root).unwrap();
+                }
+                assert!(!at_root || sum == total, "reduce of {count} to {root} of {n}");
+
+                let mut all = vec![0; if at_root { count * n } else { 0 }];
+                if at_root && in_place {
+                    all[r * count..][..count].copy_from_slice(&own);
+                }
+                let into = at_root.then(|| recv(&mut all));
+                if immediate {
+                    wait(igather(e, t, from(), into, root));
+                } else {
+                    gather(e, t, from(), into, root).unwrap();
+                }
+                assert!(!at_root || all == everyone, "gather of {count} to {root} of {n}");
+
+                let mut mine = vec![0; count];
+                let into = if at_root && in_place { InPlace } else { Buf(recv(&mut mine)) };
+                if immediate {
+                    wait(iscatter(e, t, at_root.then(|| send(&everyone)), into, root));
+                } else {
+                    scatter(e, t, at_root.then(|| send(&everyone)), into, root).unwrap();
+                }
+                assert!((at_root && in_place) || mine == own, "scatter of {count} from {root} of {n}");
+            }
+
+            let mut all = vec![0; count * n];
+            all[r * count..][..count].copy_from_slice(&own);
+            let from = if in_place { InPlace } else { Buf(send(&own)) };
+            if immediate {
+                wait(iallgather(e, t, from, recv(&mut all)));
+            } else {
+                allgather(e, t, from, recv(&mut all)).unwrap();
+            }
+            assert_eq!(all, everyone, "allgather of {count} on {n}");
+
+            // Rank r sends block k of its row to rank k.
+            let row = values(r, count * n);
+            let mut got = if in_place { row.clone() } else { vec![0; count * n] };
+            let from = if in_place { InPlace } else { Buf(send(&row)) };
+            if immediate {
+                wait(ialltoall(e, t, from, recv(&mut got)));
+            } else {
+                alltoall(e, t, from, recv(&mut got)).unwrap();
+            }
+            let expected: Vec<u32> =
+                (0..n).flat_map(|k| values(k, count * n)[r * count..][..count].to_vec()).collect();
+            assert_eq!(got, expected, "alltoall of {count} on {n}");
+        }
+    }
+}
+
+#[test]
+fn blocks_blocking_and_immediate_together() {
+    for n in 1..=6 {
+        ranks(n, n as u64, SimConfig::calm(n), blocks);
+    }
+    for (seed, n) in [(5, 2), (6, 4), (7, 5)] {
+        ranks(n, seed, SimConfig::rough(n), blocks);
+    }
+}
+
 #[test]
 fn blocking_and_immediate_ranks_together() {
     for n in 1..=7 {
