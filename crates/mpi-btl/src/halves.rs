@@ -193,7 +193,7 @@ pub trait BtlRx: Send {
     fn arm(&mut self, by: WakeBy) -> Armed<'_>;
     /// Awake again.
     fn disarm(&mut self);
-    /// Forgets a [`Place::Direct`] or `Chunks`: the rest of that body is thrown away.
+    /// Forgets a [`Place::Direct`](crate::Place::Direct) or `Chunks`: the rest of that body is thrown away.
     fn revoke(&mut self, bulk: BulkId);
     /// Descriptors that a helper thread may wait on for messages that need service while the rank
     /// computes (often the epoll); `None` where a helper has nothing to wait on.

@@ -1,6 +1,6 @@
 //! Start-up of an MPI job: how a process learns who it is, and how it talks to its launcher.
 //!
-//! [`bootstrap`] reads the environment, connects and shakes hands; its [`Bootstrap`] says who this
+//! [`bootstrap()`] reads the environment, connects and shakes hands; its [`Bootstrap`] says who this
 //! process is and carries a [`Client`] for the rest of the job. For the layer that initialises MPI:
 //!
 //! ```no_run

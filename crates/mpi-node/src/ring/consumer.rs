@@ -26,7 +26,7 @@ unsafe impl Send for Consumer {}
 
 impl Consumer {
     /// # Safety
-    /// As for [`Producer::new`], about consumers.
+    /// As for `Producer::new`, about consumers.
     pub(crate) unsafe fn new(memory: RingMemory) -> Consumer {
         let cell_quarter = (memory.cell_count / 4).max(1);
         let body_quarter = memory.body_bytes() / 4;

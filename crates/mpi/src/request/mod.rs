@@ -1,7 +1,7 @@
 //! Running operations, and the rules that keep their buffers safe (MPI-4.1 §3.7).
 //!
 //! An immediate operation borrows its buffers for as long as a [`Scope`] lasts and returns a [`Request`], which must
-//! be completed before the scope ends. [`scope`] makes a scope on the stack:
+//! be completed before the scope ends. [`scope()`] makes a scope on the stack:
 //!
 //! ```no_run
 //! use mpi::traits::*;
