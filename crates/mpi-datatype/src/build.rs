@@ -3,10 +3,10 @@
 
 use crate::constructor::Constructor;
 use crate::datatype::{Bounds, Derived};
-use crate::layout::{Placed, SWAPS};
+use crate::layout::{Check, Kind, Piece, Placed, SWAPS, Values};
 use crate::limits::MAX_NESTING_LEVELS;
 use crate::signature::Sequence;
-use crate::{Datatype, DatatypeError};
+use crate::{Datatype, DatatypeError, Primitive};
 use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, DatatypeError>;
@@ -114,6 +114,25 @@ impl Datatype {
         let ub = fit(lb as i128 + extent as i128, "upper bound")?;
         let bounds = Bounds { lb, ub, lb_set: true, ub_set: true, ..of.bounds() };
         finish(bounds, of, Constructor::Resized { lb, extent, of: of.clone() })
+    }
+
+    /// A primitive integer of which only some values may be received: a field-less enum of Rust. On the wire it is
+    /// the integer. Received data is checked as for `bool`; a wrong value is replaced by the first right one.
+    ///
+    /// # Errors
+    /// A primitive that is no integer, or no values.
+    pub fn one_of(integer: Primitive, values: &'static Values) -> Result<Datatype> {
+        use Primitive::{I8, I16, I32, I64, U8, U16, U32, U64};
+        if !matches!(integer, I8 | U8 | I16 | U16 | I32 | U32 | I64 | U64) || values.bits.is_empty() {
+            let detail =
+                format!("{} of {} values of type {}", values.name, values.bits.len(), integer.name());
+            return Err(DatatypeError::Argument { what: "enum", detail });
+        }
+        let of = Datatype::predefined(integer);
+        let kind = Kind { unit: integer.size() as u8, check: Check::OneOf(values) };
+        let placed = Placed::new(0, Piece::block(integer.size(), kind));
+        let derived = Derived::new(of.bounds(), of.size(), placed, of.sequence(), Constructor::Dup(of));
+        Ok(Datatype::Derived(Arc::new(derived)))
     }
 
     /// A new handle with its own name and committed mark (`MPI_Type_dup`).

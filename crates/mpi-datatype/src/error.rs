@@ -73,9 +73,9 @@ pub enum DatatypeError {
     /// A peer sent bytes that are no value of the type.
     #[error("received {value:#x}, which is no {what}")]
     Value {
-        /// `bool` or `char`.
+        /// `bool`, `char`, or the name of an enum.
         what: &'static str,
         /// What came instead.
-        value: u32,
+        value: u64,
     },
 }

@@ -28,6 +28,17 @@ pub(crate) enum Check {
     Nothing,
     Bool,
     Char,
+    /// A field-less enum; the block's unit is its width.
+    OneOf(&'static Values),
+}
+
+/// The values that a field-less enum has, as the bits of its representation.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Values {
+    /// Name of the enum, for errors.
+    pub name: &'static str,
+    /// At least one.
+    pub bits: &'static [u64],
 }
 
 impl Kind {

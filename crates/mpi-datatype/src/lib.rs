@@ -30,6 +30,7 @@ pub use buffer::{RecvBlocks, RecvBuf, RecvMem, SendBlocks, SendBuf, SendMem};
 pub use constructor::{ArrayOrder, Constructor, Distribution};
 pub use datatype::{Datatype, Derived};
 pub use error::DatatypeError;
+pub use layout::Values;
 pub use op::{Op, PackedFn, UserFn, UserOp};
 pub use pack::copy;
 pub use primitive::Primitive;

@@ -144,7 +144,11 @@ impl Op {
     pub fn check(&self, datatype: &Datatype) -> Result<(), DatatypeError> {
         let defined = match self {
             Op::Replace | Op::NoOp | Op::User(_) => true,
-            _ => datatype.size() == 0 || datatype.homogeneous().is_some_and(|p| self.defined_on(p)),
+            _ if datatype.size() == 0 => true,
+            // The sum of two values of an enum need not be one.
+            _ => datatype.homogeneous().is_some_and(|p| {
+                self.defined_on(p) && (p == Primitive::Bool || !datatype.needs_validation())
+            }),
         };
         if defined { Ok(()) } else { Err(DatatypeError::Op { op: self.name(), datatype: datatype.name() }) }
     }

@@ -3,7 +3,7 @@
 //! Packed form is the type map's order, little-endian. Every function may stop and resume at any byte.
 
 use crate::buffer::PACKED;
-use crate::layout::{Check, Kind, Placed, SWAPS, Visit, each_block, walk_repeat};
+use crate::layout::{Check, Kind, Placed, SWAPS, Values, Visit, each_block, walk_repeat};
 use crate::limits::COPY_PIECE_BYTES;
 use crate::{Datatype, DatatypeError, RecvBuf, SendBuf, Signature};
 
@@ -353,13 +353,29 @@ unsafe fn copy_sized<const N: usize>(
 
 fn wrong(check: Check, bytes: &[u8]) -> Option<DatatypeError> {
     match (check, bytes) {
-        (Check::Bool, [b]) if *b > 1 => Some(DatatypeError::Value { what: "bool", value: u32::from(*b) }),
+        (Check::Bool, [b]) if *b > 1 => Some(DatatypeError::Value { what: "bool", value: u64::from(*b) }),
         _ => None,
     }
 }
 
 fn wrong_char(value: u32) -> Option<DatatypeError> {
-    if char::from_u32(value).is_some() { None } else { Some(DatatypeError::Value { what: "char", value }) }
+    if char::from_u32(value).is_some() {
+        return None;
+    }
+    Some(DatatypeError::Value { what: "char", value: u64::from(value) })
+}
+
+/// `bytes` are one value of an enum, in this host's order or reversed from it.
+fn wrong_enum(values: &Values, bytes: &[u8], reversed: bool) -> Option<DatatypeError> {
+    let mut wide = [0; 8];
+    let start = if cfg!(target_endian = "big") { 8 - bytes.len() } else { 0 };
+    wide[start..start + bytes.len()].copy_from_slice(bytes);
+    if reversed {
+        wide[start..start + bytes.len()].reverse();
+    }
+    let value = u64::from_ne_bytes(wide);
+    let known = values.bits.contains(&value);
+    if known { None } else { Some(DatatypeError::Value { what: values.name, value }) }
 }
 
 /// Looks at values in memory and replaces wrong ones.
@@ -386,6 +402,19 @@ impl Visit for Sanitize {
             for b in bytes.iter_mut() {
                 if let Some(error) = wrong(Check::Bool, &[*b]) {
                     *b = 0;
+                    self.found.get_or_insert(error);
+                }
+            }
+            return;
+        }
+        if let Check::OneOf(values) = kind.check {
+            for v in bytes.chunks_exact_mut(usize::from(kind.unit)) {
+                if let Some(error) = wrong_enum(values, v, false) {
+                    let good = values.bits.first().copied().unwrap_or(0).to_le_bytes();
+                    v.copy_from_slice(&good[..v.len()]);
+                    if SWAPS {
+                        v.reverse();
+                    }
                     self.found.get_or_insert(error);
                 }
             }
@@ -420,6 +449,9 @@ impl Visit for Validate<'_> {
         self.found = match kind.check {
             Check::Nothing => None,
             Check::Bool => now.iter().find_map(|b| wrong(Check::Bool, &[*b])),
+            Check::OneOf(values) => {
+                now.chunks_exact(usize::from(kind.unit)).find_map(|v| wrong_enum(values, v, SWAPS))
+            }
             Check::Char => {
                 now.chunks_exact(4).find_map(|c| wrong_char(u32::from_le_bytes([c[0], c[1], c[2], c[3]])))
             }
@@ -432,6 +464,25 @@ mod tests {
     use super::*;
     use crate::Primitive;
     use crate::layout::of_primitive;
+
+    #[test]
+    fn values_that_an_enum_does_not_have_are_named_and_replaced() {
+        static VALUES: Values = Values { name: "Phase", bits: &[3, 0xFFFE] };
+        let phase = Datatype::one_of(Primitive::I16, &VALUES).unwrap();
+        assert_eq!(phase.signature(), Datatype::predefined(Primitive::I16).signature());
+        assert!(phase.needs_validation() && phase.is_contiguous());
+        let mut memory = [3_i16, -2, 4, -1];
+        // SAFETY: four elements of two bytes.
+        let room = unsafe { RecvBuf::new(memory.as_mut_ptr().cast(), 4, &phase) };
+        assert_eq!(room.sanitize(4), Ok(()));
+        assert_eq!(room.sanitize(8), Err(DatatypeError::Value { what: "Phase", value: 4 }));
+        assert_eq!(memory, [3, -2, 3, 3]);
+        assert_eq!(phase.validate(&[3, 0, 0xFE, 0xFF]), Ok(()));
+        assert_eq!(phase.validate(&[3, 0, 9, 1]), Err(DatatypeError::Value { what: "Phase", value: 0x109 }));
+        let pair = Datatype::contiguous(2, &phase).unwrap();
+        assert!(crate::Op::Sum.check(&pair).is_err() && pair.validate(&[3, 0, 5, 0]).is_err());
+        assert!(Datatype::one_of(Primitive::F32, &VALUES).is_err());
+    }
 
     /// What a host of the other byte order does, tried on this one.
     #[test]

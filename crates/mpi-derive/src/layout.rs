@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::visit::Visit;
-use syn::{DeriveInput, Error, Fields, Generics, Index, Path, Type, parse_quote};
+use syn::{DataEnum, DeriveInput, Error, Fields, Generics, Index, Path, Type, parse_quote};
 
 /// The implementation for a struct.
 pub(crate) fn of_struct(mpi: &TokenStream, input: &DeriveInput, fields: &Fields) -> syn::Result<TokenStream> {
@@ -21,8 +21,65 @@ pub(crate) fn of_struct(mpi: &TokenStream, input: &DeriveInput, fields: &Fields)
         })
         .collect::<syn::Result<Vec<_>>>()?;
 
+    let layout = quote!(#mpi::datatype::internal::Layout::of_struct::<Self>(::std::vec![#(#parts),*]));
+    Ok(implementation(mpi, input, &leaves, &layout))
+}
+
+/// The implementation for an enum without fields.
+pub(crate) fn of_enum(mpi: &TokenStream, input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
+    let (repr, bits) = representation(input)?;
+    for variant in &data.variants {
+        if !matches!(variant.fields, Fields::Unit) {
+            let text = "an enum whose variants hold fields has no equivalent datatype: send a struct";
+            return Err(Error::new_spanned(variant, text));
+        }
+    }
+    if data.variants.is_empty() {
+        return Err(Error::new_spanned(&input.ident, "an enum without variants has no values to send"));
+    }
+    let (name, text) = (&input.ident, input.ident.to_string());
+    let variants = data.variants.iter().map(|variant| &variant.ident);
+    let layout = quote!({
+        static VALUES: #mpi::datatype::internal::Values = #mpi::datatype::internal::Values {
+            name: #text,
+            bits: &[#((#name::#variants as #repr) as #bits as u64),*],
+        };
+        #mpi::datatype::internal::Layout::of_enum::<#repr>(&VALUES)
+    });
+    Ok(implementation(mpi, input, &[], &layout))
+}
+
+/// The integer that represents an enum, and the one of the same width without sign.
+fn representation(input: &DeriveInput) -> syn::Result<(TokenStream, TokenStream)> {
+    let mut found = None;
+    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("repr")) {
+        attribute.parse_nested_meta(|meta| {
+            found = match meta.path.to_token_stream().to_string().as_str() {
+                "u8" | "i8" => Some((meta.path.to_token_stream(), quote!(u8))),
+                "u16" | "i16" => Some((meta.path.to_token_stream(), quote!(u16))),
+                "u32" | "i32" => Some((meta.path.to_token_stream(), quote!(u32))),
+                "u64" | "i64" => Some((meta.path.to_token_stream(), quote!(u64))),
+                "usize" | "isize" => Some((meta.path.to_token_stream(), quote!(usize))),
+                _ => return Err(meta.error("an integer of 8 to 64 bits is needed, as in `#[repr(u8)]`")),
+            };
+            Ok(())
+        })?;
+    }
+    found.ok_or_else(|| {
+        let text = "the representation of the enum must be declared, as in `#[repr(u8)]`";
+        Error::new_spanned(&input.ident, text)
+    })
+}
+
+/// The implementation of the trait around the expression for a layout.
+fn implementation(
+    mpi: &TokenStream,
+    input: &DeriveInput,
+    leaves: &[Type],
+    layout: &TokenStream,
+) -> TokenStream {
     let name = &input.ident;
-    let generics = bounded(mpi, &input.generics, &leaves);
+    let generics = bounded(mpi, &input.generics, leaves);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     let text = name.to_string();
     // A `static` cannot depend on parameters, so that the datatypes of a generic type are found by its id.
@@ -34,16 +91,14 @@ pub(crate) fn of_struct(mpi: &TokenStream, input: &DeriveInput, fields: &Fields)
             &SLOT
         })
     };
-    Ok(quote! {
+    quote! {
         unsafe impl #impl_generics #mpi::datatype::Equivalence for #name #type_generics #where_clause {
             type Out = #mpi::datatype::DatatypeRef<'static>;
             fn equivalent_datatype() -> Self::Out {
-                #slot.get_or_build(#text, || {
-                    #mpi::datatype::internal::Layout::of_struct::<Self>(::std::vec![#(#parts),*]).commit()
-                })
+                #slot.get_or_build(#text, || #layout.commit())
             }
         }
-    })
+    }
 }
 
 /// The expression for the layout of a type; `leaves` collects the types that must be equivalent themselves.

@@ -16,6 +16,9 @@ use syn::{Data, DeriveInput, parse_macro_input};
 /// to any depth, of types that are equivalent themselves. Type and constant parameters are allowed. Bytes between
 /// fields are never sent and never written.
 ///
+/// An enum without fields whose representation is declared, as in `#[repr(u8)]`, travels as that integer; a value that
+/// it does not have is an error of the receive.
+///
 /// ```ignore
 /// use mpi::traits::*;
 ///
@@ -45,10 +48,7 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
     let mpi = crate_path::find(input)?;
     match &input.data {
         Data::Struct(data) => layout::of_struct(&mpi, input, &data.fields),
-        Data::Enum(data) => Err(syn::Error::new(
-            data.enum_token.span,
-            "an enum has no equivalent datatype: send its discriminant, or a struct",
-        )),
+        Data::Enum(data) => layout::of_enum(&mpi, input, data),
         Data::Union(data) => Err(syn::Error::new(
             data.union_token.span,
             "a union has no equivalent datatype: nobody knows which field holds",

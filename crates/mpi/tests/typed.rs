@@ -17,6 +17,12 @@ const CASES: &[Case] = &[
     case("derived_types", derived_types),
     case("generic_types", generic_types),
     case("large_alignment", large_alignment),
+    case("enums", enums),
+    #[cfg(feature = "derive")]
+    case("no_such_variant", no_such_variant).on(&[1]).fails(3, &["0x7, which is no Side", "tag 0"]),
+    #[cfg(feature = "derive")]
+    case("no_such_variant_inside", no_such_variant_inside).on(&[1]).fails(3, &["0x5, which is no Phase"]),
+    case("no_bool", no_bool).on(&[1]).fails(3, &["0x9, which is no bool"]),
     case("packing", packing),
     case("built_datatypes", built_datatypes),
     case("dynamic_buffers", dynamic_buffers),
@@ -91,6 +97,25 @@ mod derived {
     #[derive(Equivalence, PartialEq, Debug, Clone, Copy)]
     #[repr(align(64))]
     pub struct Aligned(pub u8);
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy)]
+    #[repr(i16)]
+    pub enum Phase {
+        Solid = -3,
+        Liquid,
+        Gas = 900,
+    }
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy)]
+    #[repr(u8)]
+    pub enum Side {
+        Left,
+        Right,
+    }
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy)]
+    pub struct Matter {
+        pub phase: [Phase; 3],
+        pub side: Side,
+        pub mass: f64,
+    }
     #[derive(Equivalence)]
     #[mpi(crate = "::mpi")]
     pub struct WithPath(#[allow(dead_code)] pub u8);
@@ -129,6 +154,56 @@ fn generic_types() {
 }
 
 #[cfg(feature = "derive")]
+fn enums() {
+    use derived::*;
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    around(&world, &Phase::Solid);
+    around(&world, &Phase::Gas);
+    let matter = Matter { phase: [Phase::Gas, Phase::Solid, Phase::Liquid], side: Side::Right, mass: 2.5 };
+    around(&world, &matter);
+    let mut side = if world.rank() == 0 { Side::Right } else { Side::Left };
+    world.process_at_rank(0).broadcast_into(&mut side);
+    assert_eq!(side, Side::Right);
+    // An enum travels as its integer.
+    world.this_process().send(&Phase::Liquid);
+    assert_eq!(world.this_process().receive::<i16>().0, -2);
+}
+
+/// A peer's number that is no variant does not become one.
+#[cfg(feature = "derive")]
+fn no_such_variant() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    world.this_process().send(&7_u8);
+    world.this_process().receive::<derived::Side>();
+}
+
+/// As [`no_such_variant`], in the middle of a struct and received immediately.
+#[cfg(feature = "derive")]
+fn no_such_variant_inside() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut room = [derived::Phase::Solid; 4];
+    mpi::request::scope(|scope| {
+        let receive = world.this_process().immediate_receive_into(scope, &mut room[..]);
+        world.this_process().send(&[-3_i16, 900, 5, -2]);
+        receive.wait();
+    });
+}
+
+fn no_bool() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let bytes = [1_u8, 0, 9];
+    let boolean = bool::equivalent_datatype();
+    // SAFETY: none: this is the liar that a receive must withstand.
+    let lie = unsafe { View::with_count_and_datatype(&bytes[..], 3, &boolean) };
+    world.this_process().send(&lie);
+    world.this_process().receive_vec::<bool>();
+}
+
+#[cfg(feature = "derive")]
 fn large_alignment() {
     use derived::*;
     let universe = mpi::initialize().unwrap();
@@ -149,6 +224,8 @@ fn derived_types() {}
 fn generic_types() {}
 #[cfg(not(feature = "derive"))]
 fn large_alignment() {}
+#[cfg(not(feature = "derive"))]
+fn enums() {}
 
 fn packing() {
     let universe = mpi::initialize().unwrap();

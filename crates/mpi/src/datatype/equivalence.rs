@@ -74,7 +74,8 @@ pub(crate) mod derived {
     use std::collections::HashMap;
     use std::sync::{OnceLock, RwLock};
 
-    use mpi_datatype::{Datatype, DatatypeError};
+    pub use mpi_datatype::Values;
+    use mpi_datatype::{Datatype, DatatypeError, Primitive};
 
     use crate::datatype::{DatatypeRef, Equivalence, UserDatatype, core_type};
     use crate::ffi::MPI_Datatype;
@@ -93,6 +94,12 @@ pub(crate) mod derived {
         /// `len` elements one after another.
         pub fn of_array(len: usize, element: Layout) -> Layout {
             Layout(built(Datatype::contiguous(len, &element.0)))
+        }
+
+        /// That of a field-less enum: the integer `T`, of which only some values may be received.
+        pub fn of_enum<T: Equivalence>(values: &'static Values) -> Layout {
+            let integer = core_type(&T::equivalent_datatype()).as_primitive();
+            Layout(built(Datatype::one_of(integer.unwrap_or(Primitive::Packed), values)))
         }
 
         /// Fields at their offsets in bytes, as large as `T` so that many follow each other as `T`s do.

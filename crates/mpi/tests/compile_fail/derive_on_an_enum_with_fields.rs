@@ -2,6 +2,7 @@
 use mpi::traits::*;
 
 #[derive(Equivalence)]
+#[repr(u8)]
 enum Shape {
     Circle(f64),
     Square(f64),
