@@ -34,8 +34,11 @@ pub fn test() -> anyhow::Result<()> {
         println!("installing cargo-nextest");
         Cmd::new(cargo()).words("install --quiet --locked cargo-nextest").run(INSTALL_LIMIT)?;
     }
-    Cmd::new(cargo()).words("nextest run --workspace --no-fail-fast").dir(root()).run(TEST_LIMIT)?;
-    Cmd::new(cargo()).words("test --workspace --doc").dir(root()).run(TEST_LIMIT)
+    Cmd::new(cargo())
+        .words("nextest run --workspace --all-features --no-fail-fast")
+        .dir(root())
+        .run(TEST_LIMIT)?;
+    Cmd::new(cargo()).words("test --workspace --all-features --doc").dir(root()).run(TEST_LIMIT)
 }
 
 /// Every crate whose tests are models under loom. They are built apart, as `--cfg loom` changes every crate.

@@ -24,7 +24,7 @@ type Step = (&'static str, fn() -> anyhow::Result<()>);
 
 const STEPS: &[Step] = &[
     ("format", format),
-    ("lint", || cargo_step("clippy --workspace --all-targets -- -D warnings")),
+    ("lint", || cargo_step("clippy --workspace --all-targets --all-features -- -D warnings")),
     ("lint TCP alone", || cargo_step("clippy -p mpi --no-default-features --features tcp -- -D warnings")),
     ("lint shared memory alone", || {
         cargo_step("clippy -p mpi --no-default-features --features shm -- -D warnings")
@@ -69,7 +69,9 @@ fn format() -> anyhow::Result<()> {
 }
 
 fn documents() -> anyhow::Result<()> {
-    let cmd = Cmd::new(cargo()).words("doc --workspace --no-deps --document-private-items").dir(root());
+    let cmd = Cmd::new(cargo())
+        .words("doc --workspace --all-features --no-deps --document-private-items")
+        .dir(root());
     cmd.env("RUSTDOCFLAGS", "-D warnings").run(STEP_LIMIT)
 }
 
