@@ -13,10 +13,17 @@ fn main() {
             return ranks::run(scenario);
         }
     }
+    let given = |option: &str| args.iter().any(|arg| arg == option);
     let filter = args.iter().find(|arg| !arg.starts_with('-')).cloned().unwrap_or_default();
-    let listing = args.iter().any(|arg| arg == "--list");
+    let listing = given("--list");
+    if listing && given("--ignored") {
+        // A runner skips what it hears here: none of these is ignored.
+        return;
+    }
+    let exact = given("--exact");
+    let wanted = |name: &str| if exact { name == filter } else { name.contains(&filter) };
     let mut failed = Vec::new();
-    for launch in launches().into_iter().filter(|launch| launch.name.contains(&filter)) {
+    for launch in launches().into_iter().filter(|launch| wanted(&launch.name)) {
         if listing {
             println!("{}: test", launch.name);
             continue;

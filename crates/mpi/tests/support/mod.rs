@@ -79,13 +79,20 @@ pub fn main(cases: &[Case]) -> ExitCode {
         (case.run)();
         return ExitCode::SUCCESS;
     }
+    let given = |option: &str| std::env::args().any(|arg| arg == option);
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    if std::env::args().any(|arg| arg == "--list") {
-        cases.iter().for_each(|case| println!("{}: test", case.name));
+    if given("--list") {
+        // A runner asks a second time for those that are ignored, and skips what it hears then: there are none.
+        if !given("--ignored") {
+            cases.iter().for_each(|case| println!("{}: test", case.name));
+        }
         return ExitCode::SUCCESS;
     }
+    let exact = given("--exact");
     let mpiexec = mpiexec();
-    let selected = cases.iter().filter(|case| filter.as_ref().is_none_or(|f| case.name.contains(f.as_str())));
+    let selected = cases.iter().filter(|case| {
+        filter.as_ref().is_none_or(|f| if exact { case.name == f } else { case.name.contains(f.as_str()) })
+    });
     let mut failed = 0;
     let mut run = 0;
     for case in selected {
