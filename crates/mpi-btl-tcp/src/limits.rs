@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Largest eager body unless `MPI_TCP_EAGER_BYTES` says otherwise.
-pub const EAGER_LIMIT_BYTES: usize = 64 << 10;
+pub const EAGER_LIMIT_BYTES: usize = 1 << 20;
 /// Largest value that `MPI_TCP_EAGER_BYTES` may have.
 pub const EAGER_LIMIT_MAX_BYTES: usize = 16 << 20;
 /// A body up to this size goes as one packet with its header.
@@ -48,6 +48,9 @@ pub const DRAINS_PER_POLL: usize = 4;
 /// A lone message of at least twice this length is sent in two pieces, this one first: the receiver
 /// copies it while we send the rest (docs/decisions/0020).
 pub const FIRST_PIECE_BYTES: usize = 32 << 10;
+
+/// Header and body of a lone message up to this size are put together before they are sent.
+pub const ONE_PIECE_BYTES: usize = 512;
 
 /// Kernel buffers of a connection, each way, where the system allows that much.
 pub const SOCKET_BUFFER_BYTES: usize = 4 << 20;

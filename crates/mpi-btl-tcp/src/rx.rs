@@ -121,6 +121,12 @@ impl Rx {
         }
     }
 
+    /// There is more to do than reading.
+    fn must_tend(&self) -> bool {
+        let core = lock(&self.core);
+        !core.news.is_empty() || !core.blocked.is_empty() || core.is_shaking_hands()
+    }
+
     /// Sends what waits, lets time pass; true when readiness has to be asked for.
     fn tend(&mut self) -> bool {
         let mut core = lock(&self.core);
@@ -166,8 +172,11 @@ impl Rx {
 impl BtlRx for Rx {
     fn poll(&mut self, budget: usize, sink: &mut dyn Sink) -> Polled {
         let mut left = budget;
-        let mut found = self.news(sink);
-        let shaking = self.tend();
+        let (mut found, mut shaking) = (false, false);
+        if self.must_tend() {
+            found = self.news(sink);
+            shaking = self.tend();
+        }
         self.since_epoll += 1;
         if self.conns.len() <= DIRECT_CONNECTIONS {
             for at in (0..self.conns.len()).rev() {
@@ -186,7 +195,9 @@ impl BtlRx for Rx {
             }
             found |= self.ready(&mut left, sink);
         }
-        found |= self.news(sink);
+        if self.must_tend() {
+            found |= self.news(sink);
+        }
         if found { Polled::Progress } else { Polled::Idle }
     }
 
@@ -201,10 +212,7 @@ impl BtlRx for Rx {
             }
         }
         self.since_epoll += 1;
-        let must_tend = {
-            let core = lock(&self.core);
-            !core.news.is_empty() || !core.blocked.is_empty() || core.is_shaking_hands()
-        };
+        let must_tend = self.must_tend();
         if found && !must_tend {
             return Polled::Progress;
         }

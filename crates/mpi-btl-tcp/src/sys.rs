@@ -68,6 +68,19 @@ fn send_with(socket: BorrowedFd<'_>, pieces: &[Piece<'_>], flags: libc::c_int) -
     }
 }
 
+/// Sends as much of `bytes` as the socket takes now.
+pub(crate) fn send_one(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    loop {
+        // SAFETY: the descriptor is open while borrowed; the call only reads the borrowed bytes.
+        let n = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+        match checked(n) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
 /// Reads what is there into `buffer`. 0 is the end of the stream (or an empty buffer).
 pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     loop {

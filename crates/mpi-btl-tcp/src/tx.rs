@@ -1,7 +1,7 @@
 //! The sending half.
 
 use crate::core::Core;
-use crate::limits::{COALESCE_BYTES, FIRST_PIECE_BYTES, HOLD_LIMIT_BYTES, SEND_PIECE_BYTES};
+use crate::limits::{COALESCE_BYTES, FIRST_PIECE_BYTES, HOLD_LIMIT_BYTES, ONE_PIECE_BYTES, SEND_PIECE_BYTES};
 use crate::peer::{State, goodbye};
 use crate::sys::{self, Piece};
 use crate::{NAME, address};
@@ -242,6 +242,16 @@ fn dialable(theirs: Vec<SocketAddr>, own: &[SocketAddr]) -> Vec<SocketAddr> {
 /// Sends header and body as far as the socket takes them; how far that is.
 fn send_direct(socket: BorrowedFd<'_>, head: &[u8], body: &Body<'_>, more: bool) -> io::Result<usize> {
     let total = head.len() + body.len();
+    if let (Body::Bytes(bytes), false) = (body, more || total > ONE_PIECE_BYTES) {
+        // Copying costs less than a second piece in the kernel.
+        let mut whole = [0; ONE_PIECE_BYTES];
+        whole[..head.len()].copy_from_slice(head);
+        whole[head.len()..total].copy_from_slice(bytes);
+        return match sys::send_one(socket, &whole[..total]) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            result => result,
+        };
+    }
     let split = !more && total >= 2 * FIRST_PIECE_BYTES;
     let mut sent = 0;
     while sent < total {

@@ -46,5 +46,6 @@ pub const HELPER_PERIOD: Duration = Duration::from_micros(500);
 pub const HELPER_LINGER: Duration = Duration::from_millis(20);
 /// Attached-buffer space that each buffered message takes beside its data.
 pub const BUFFERED_OVERHEAD_BYTES: usize = 64;
-/// Immediate sends up to this size are held back to leave together.
-pub const HOLD_MAX_BYTES: usize = 4 << 10;
+/// Eager sends above this size lend their memory where the transport takes that, rather than have it
+/// copied when there is no room; synchronous ones are announced without data.
+pub const LEND_ABOVE_BYTES: usize = 64 << 10;

@@ -1,5 +1,6 @@
 //! What the engine knows of one peer.
 
+use crate::limits::LEND_ABOVE_BYTES;
 use mpi_btl::{Caps, Ep};
 use mpi_wire::Header;
 use std::collections::VecDeque;
@@ -75,7 +76,7 @@ impl Peer {
         let clear = self.link == Link::Up
             && !self.announce
             && self.queues.as_ref().is_none_or(|q| q.pending.is_empty() && !q.full);
-        self.fast_below = if clear { self.caps.eager_limit.saturating_add(1) } else { 0 };
+        self.fast_below = if clear { self.caps.eager_limit.min(LEND_ABOVE_BYTES) + 1 } else { 0 };
     }
 
     pub fn queues(&mut self) -> &mut Queues {

@@ -2,7 +2,7 @@
 
 use crate::context::Face;
 use crate::core::State;
-use crate::limits::{BUFFERED_OVERHEAD_BYTES, HOLD_MAX_BYTES, SELF_EAGER_MAX_BYTES};
+use crate::limits::{BUFFERED_OVERHEAD_BYTES, LEND_ABOVE_BYTES, SELF_EAGER_MAX_BYTES};
 use crate::matching::PostedKey;
 use crate::memory::Memory;
 use crate::recv::{after_the_end, no_rank};
@@ -66,7 +66,8 @@ impl State {
         owner: Option<u32>,
     ) -> Result<RequestId, Error> {
         if matches!(mode, SendMode::Standard | SendMode::Ready) {
-            let more = self.since_flush > 0 && buf.bytes() <= HOLD_MAX_BYTES;
+            // What the transport keeps back of a burst leaves with the next wait or test.
+            let more = self.since_flush > 0;
             if self.send_now(face, dest, tag, buf, more) {
                 self.since_flush += 1;
                 return Ok(RequestId::DONE);
@@ -194,7 +195,9 @@ impl State {
         let small = total <= peer.caps.eager_limit && !peer.announce;
         match (small, slot.mode == SendMode::Synchronous) {
             (true, false) => self.offer_eager(i),
-            (true, true) if total + ANNOUNCEMENT_LEN <= peer.caps.frame_limit => {
+            (true, true)
+                if total <= LEND_ABOVE_BYTES && total + ANNOUNCEMENT_LEN <= peer.caps.frame_limit =>
+            {
                 self.offer_announced(i, true)
             }
             _ => self.offer_announced(i, false),
@@ -202,11 +205,37 @@ impl State {
     }
 
     fn offer_eager(&mut self, i: u32) -> Offer {
+        let slot = &self.requests[i];
+        let (ep, memory) = (slot.ep, slot.memory);
+        if memory.plain && memory.bytes > LEND_ABOVE_BYTES && self.peers.at(ep).caps.lend {
+            return self.offer_lent(i);
+        }
         let result = self.with_data(i, |state, bytes| {
             let header = state.header_of(i, bytes.len());
             state.transmit(state.requests[i].ep, header, Body::Bytes(bytes))
         });
         match result {
+            Ok(_) => {
+                self.complete(i);
+                Offer::Taken
+            }
+            Err(e) => self.refused(i, e),
+        }
+    }
+
+    /// A long eager message: what the transport has no room for stays where it is until it has.
+    fn offer_lent(&mut self, i: u32) -> Offer {
+        let (ep, memory) = (self.requests[i].ep, self.requests[i].memory);
+        let header = self.header_of(i, memory.bytes);
+        let id = OpId(self.requests.id(i).get());
+        match self.transmit(ep, header, Body::Lent(memory.span(0, memory.bytes), id)) {
+            Ok(Sent::Pending) => {
+                let slot = &mut self.requests[i];
+                slot.phase = Phase::Draining;
+                slot.extra().transfer.lent = 1;
+                self.serve(i);
+                Offer::Taken
+            }
             Ok(_) => {
                 self.complete(i);
                 Offer::Taken
