@@ -51,6 +51,9 @@ impl SpinPolicy {
 pub struct Limits {
     /// Unexpected bytes above which peers are told to announce instead of sending.
     pub unexpected_mark_bytes: u64,
+    /// Eager sends above this size, in bytes, that did not leave at once lend their memory where the
+    /// transport takes that.
+    pub lend_above_bytes: usize,
     /// Time after which a blocked operation is reported.
     pub blocked_report: Duration,
 }
@@ -59,6 +62,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             unexpected_mark_bytes: limits::UNEXPECTED_MARK_BYTES,
+            lend_above_bytes: limits::LEND_ABOVE_BYTES,
             blocked_report: limits::BLOCKED_REPORT_TIME,
         }
     }

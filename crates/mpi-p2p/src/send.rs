@@ -207,7 +207,7 @@ impl State {
     fn offer_eager(&mut self, i: u32) -> Offer {
         let slot = &self.requests[i];
         let (ep, memory) = (slot.ep, slot.memory);
-        if memory.plain && memory.bytes > LEND_ABOVE_BYTES && self.peers.at(ep).caps.lend {
+        if memory.plain && memory.bytes > self.limits.lend_above_bytes && self.peers.at(ep).caps.lend {
             return self.offer_lent(i);
         }
         let result = self.with_data(i, |state, bytes| {

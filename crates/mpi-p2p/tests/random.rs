@@ -122,6 +122,9 @@ impl Program {
         if rng.below(2) == 0 {
             limits.unexpected_mark_bytes = 3000;
         }
+        if rng.below(2) == 0 {
+            limits.lend_above_bytes = 100;
+        }
         let world = World::new(seed, config, limits);
         for e in &world.engines {
             e.attach_buffer(1 << 20).unwrap();
