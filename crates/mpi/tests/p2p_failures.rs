@@ -24,7 +24,9 @@ const CASES: &[Case] = &[
     case("leaked_request", leaked_request).on(&[1]).fails(101, &["dropped without being completed"]),
     case("dropped_collection", dropped_collection).on(&[1]).fails(101, &["dropped without being completed"]),
     case("dropped_message", dropped_message).on(&[1]).fails(101, &["dropped without being received"]),
-    case("empty_for_a_value", empty_for_a_value).on(&[1]).fails(101, &["empty message"]),
+    case("empty_for_a_value", empty_for_a_value)
+        .on(&[1])
+        .fails(101, &["from rank 0", "empty message (0 bytes)", "one value of"]),
     case("abort", abort).on(&[2]).fails(7, &["abort(7)"]),
     case("before_initialisation", before_initialisation).on(&[1]).fails(16, &["not initialised"]),
     case("after_finalisation", after_finalisation).on(&[1]).fails(16, &["finalised"]),

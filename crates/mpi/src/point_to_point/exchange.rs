@@ -60,7 +60,7 @@ where
         ),
     ));
     if status.is_short_of(room.bytes()) {
-        empty_message();
+        empty_message(&status, room.bytes());
     }
     // SAFETY: a whole value arrived, and `Equivalence` promises that it is valid.
     (unsafe { value.assume_init() }, status)

@@ -76,7 +76,7 @@ where
     fn take(self, status: Status) -> (T, Status) {
         let datatype = T::equivalent_datatype();
         if status.is_short_of(core_type(&datatype).size()) {
-            empty_message();
+            empty_message(&status, core_type(&datatype).size());
         }
         // SAFETY: a whole value arrived, and `Equivalence` promises that it is valid. It is read once.
         (unsafe { self.val.read() }, status)

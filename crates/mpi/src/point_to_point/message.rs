@@ -53,7 +53,7 @@ impl Message {
         let room = unsafe { RecvBuf::new(value.as_mut_ptr().cast(), 1, core_type(&datatype)) };
         let status = self.receive_buf(room);
         if status.is_short_of(room.bytes()) {
-            empty_message();
+            empty_message(&status, room.bytes());
         }
         // SAFETY: a whole value arrived, and `Equivalence` promises that it is valid.
         (unsafe { value.assume_init() }, status)

@@ -68,6 +68,11 @@ fn tagged(tag: Tag) -> CoreTag {
 #[cold]
 #[inline(never)]
 #[track_caller]
-fn empty_message() -> ! {
-    panic!("received an empty message where one value was expected");
+fn empty_message(status: &Status, wanted: usize) -> ! {
+    panic!(
+        "receive from rank {} tag {}: received an empty message ({} bytes) where one value of {wanted} bytes was expected",
+        status.source_rank(),
+        status.tag(),
+        status.bytes()
+    );
 }

@@ -66,7 +66,7 @@ pub unsafe trait Source: AsCommunicator {
         let room = unsafe { RecvBuf::new(value.as_mut_ptr().cast(), 1, core_type(&datatype)) };
         let status = Status::from_core(ok(comm, comm.recv(from(self.source_rank()), tagged(tag), room)));
         if status.is_short_of(room.bytes()) {
-            empty_message();
+            empty_message(&status, room.bytes());
         }
         // SAFETY: a whole value arrived, and `Equivalence` promises that it is valid.
         (unsafe { value.assume_init() }, status)
