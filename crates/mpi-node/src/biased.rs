@@ -101,6 +101,10 @@ impl<T> BiasedLock<T> {
         if self.enter_fast() {
             return Some(self.guard(true));
         }
+        // Closing the gate would interrupt the owner for nothing.
+        if self.inside.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
         self.waiters.fetch_add(1, Ordering::Relaxed);
         if !self.slow.try_lock() {
             self.leave_queue();

@@ -21,6 +21,9 @@ pub(crate) struct Core {
     pub rx: Vec<Box<dyn BtlRx>>,
     /// How often each backend found nothing in a row; quiet ones are polled rarely.
     pub idle: Vec<u8>,
+    /// Polls since the quiet ones were last asked. It outlives a wait: short waits, one after the
+    /// other, would else ask them every time.
+    pub since_quiet: u32,
     pub state: State,
 }
 
@@ -107,7 +110,7 @@ impl Core {
             multiple: false,
             closed: false,
         };
-        Core { rx, idle, state }
+        Core { rx, idle, since_quiet: 0, state }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::context::{Context, ContextSpec};
 use crate::core::Core;
 use crate::direct::{Direct, Outcome};
 use crate::helper::Helper;
-use crate::limits::POLL_OTHERS_TURNS;
+use crate::limits::{POLL_OTHERS_TURNS, POLL_OTHERS_YIELDS};
 use crate::memory::Memory;
 use crate::peer::Link;
 use crate::progress::{Patience, Pause};
@@ -231,12 +231,14 @@ impl Engine {
             }
             match patience.next() {
                 Pause::Again if patience.turns() % POLL_OTHERS_TURNS == 0 => {
-                    core.poll(0);
+                    core.poll();
                     core.yield_to_others();
                 }
                 Pause::Again => {}
                 Pause::Yield => {
-                    core.poll(patience.turns());
+                    if patience.turns() % POLL_OTHERS_YIELDS == 0 {
+                        core.poll();
+                    }
                     if core.state.direct.outcome == Outcome::Waiting {
                         core.yield_to_others();
                         std::thread::yield_now();
@@ -266,6 +268,11 @@ impl Engine {
             }
         };
         core.state.direct.outcome = Outcome::Off;
+        // Mostly its message was pulled at once.
+        if let Some(result) = core.state.take_slot(i) {
+            self.shared.leave(core);
+            return result;
+        }
         let id = core.state.requests.id(i);
         self.wait_until(core, ForRequest { id, op: "receive" })
     }
@@ -421,7 +428,7 @@ impl Engine {
         core.state.flush_owed();
         let mut found = core.state.iprobe(&cx.face, source.raw(), tag.raw());
         if matches!(found, Ok(None)) {
-            core.poll(0);
+            core.poll_all();
             found = core.state.iprobe(&cx.face, source.raw(), tag.raw());
         }
         self.shared.leave(core);
@@ -456,7 +463,7 @@ impl Engine {
         core.state.flush_owed();
         let mut found = core.state.improbe(&cx.face, source.raw(), tag.raw());
         if matches!(found, Ok(None)) {
-            core.poll(0);
+            core.poll_all();
             found = core.state.improbe(&cx.face, source.raw(), tag.raw());
         }
         self.shared.leave(core);

@@ -146,7 +146,7 @@ fn look(engine: &Shared) -> Look {
         return Look::Needless;
     }
     core.state.flush_owed();
-    core.poll(0);
+    core.poll_all();
     core.state.flush_owed();
     let fatal = std::mem::take(&mut core.state.fatal);
     drop(core);

@@ -22,10 +22,14 @@ pub const HASH_AFTER_STEPS: u32 = 32;
 pub const POLL_BUDGET_MESSAGES: usize = 64;
 /// A receive that waits on one peer polls everything else once in this many turns.
 pub const POLL_OTHERS_TURNS: u32 = 64;
+/// The same where each turn hands the processor over.
+pub const POLL_OTHERS_YIELDS: u32 = 8;
 /// Backends that were quiet lately are polled once in this many turns.
-pub const POLL_QUIET_TURNS: u32 = 16;
+pub const POLL_QUIET_TURNS: u32 = 32;
 /// The clock is read once in this many spins.
 pub const CLOCK_TURNS: u32 = 64;
+/// The same where each turn hands the processor over.
+pub const CLOCK_YIELDS: u32 = 16;
 /// Spinning before parking where every rank of the node has a processor.
 pub const SPIN_TIME: Duration = Duration::from_micros(100);
 /// Handing over the processor before parking where ranks outnumber processors.

@@ -4,7 +4,8 @@ use crate::config::SpinPolicy;
 use crate::core::{Core, State};
 use crate::engine::{Engine, Shared};
 use crate::limits::{
-    CLOCK_TURNS, PARK_SLICE, PARK_SLICE_MIN, PARK_SLICE_WORD, POLL_BUDGET_MESSAGES, POLL_QUIET_TURNS,
+    CLOCK_TURNS, CLOCK_YIELDS, PARK_SLICE, PARK_SLICE_MIN, PARK_SLICE_WORD, POLL_BUDGET_MESSAGES,
+    POLL_QUIET_TURNS,
 };
 use crate::report::Blocked;
 use crate::sleep::{Bed, arm, disarm, sleep};
@@ -19,9 +20,22 @@ const QUIET_AFTER: u8 = 200;
 impl Core {
     /// Polls the backends and does what follows from what they delivered. True when anything moved.
     #[inline]
-    pub fn poll(&mut self, turn: u32) -> bool {
+    pub fn poll(&mut self) -> bool {
+        self.since_quiet += 1;
+        self.poll_those(self.since_quiet >= POLL_QUIET_TURNS)
+    }
+
+    /// The same with the quiet backends in any case.
+    pub fn poll_all(&mut self) -> bool {
+        self.poll_those(true)
+    }
+
+    #[inline]
+    fn poll_those(&mut self, all: bool) -> bool {
         let mut moved = false;
-        let all = turn % POLL_QUIET_TURNS == 0;
+        if all {
+            self.since_quiet = 0;
+        }
         for (rx, idle) in self.rx.iter_mut().zip(&mut self.idle) {
             if all || *idle < QUIET_AFTER {
                 if rx.poll(POLL_BUDGET_MESSAGES, &mut self.state) == Polled::Progress {
@@ -126,7 +140,8 @@ impl Patience {
     #[inline]
     pub fn next(&mut self) -> Pause {
         self.turns = self.turns.wrapping_add(1);
-        if (self.crowded || self.turns % CLOCK_TURNS == 0) && self.is_over() {
+        let rarely = if self.crowded { CLOCK_YIELDS } else { CLOCK_TURNS };
+        if self.turns % rarely == 0 && self.is_over() {
             return Pause::Park;
         }
         if self.crowded { Pause::Yield } else { Pause::Again }
@@ -191,7 +206,7 @@ impl Engine {
         let mut patience = Patience::new(&self.shared.spin);
         let mut long = None;
         loop {
-            let moved = core.poll(patience.turns());
+            let moved = core.poll();
             if let Some(result) = wait.done(&mut core.state) {
                 self.finish_long(&mut core, long);
                 return (core, result);
@@ -232,7 +247,7 @@ impl Engine {
         core.state.flush_owed();
         let Some(bed) = arm(&mut core.rx, descriptors) else { return core };
         // What came between the last look and arming is seen now, or has changed the bed.
-        if core.poll(0) || !core.state.fatal.is_empty() {
+        if core.poll_all() || !core.state.fatal.is_empty() {
             disarm(&mut core.rx);
             return self.shared.tell(core);
         }
@@ -318,7 +333,7 @@ impl Engine {
                 core = self.report_long(core, &wait, &mut long);
                 continue;
             }
-            if core.poll(patience.turns()) {
+            if core.poll() {
                 core.state.flush_owed();
                 patience.renew();
                 continue;

@@ -64,7 +64,7 @@ impl Engine {
         core.state.flush_owed();
         let mut found = look(&mut core.state);
         if found.is_none() {
-            core.poll(0);
+            core.poll_all();
             found = look(&mut core.state);
         }
         self.shared.leave(core);
@@ -324,7 +324,7 @@ impl Engine {
     pub fn progress(&self) {
         let mut core = self.enter();
         core.state.flush_owed();
-        core.poll(0);
+        core.poll_all();
         core.state.flush_owed();
         core.state.forget_dropped();
         self.shared.leave(core);
@@ -359,7 +359,7 @@ impl Engine {
         let until = std::time::Instant::now() + timeout;
         // What waits for room goes first.
         while core.state.has_queued() && std::time::Instant::now() < until {
-            core.poll(0);
+            core.poll_all();
         }
         let me = core.state.me;
         let mut up = Vec::new();
@@ -374,7 +374,7 @@ impl Engine {
             core.state.tx[route].close(ep);
         }
         while !core.state.tx.iter().all(|tx| tx.quiet()) && std::time::Instant::now() < until {
-            core.poll(0);
+            core.poll_all();
         }
         drop(core);
         self.shared.helper.stop();
