@@ -74,7 +74,7 @@ impl Rx {
             let Some(ring) = self.rings.get_mut(at) else { break };
             let mut after = After::Nothing;
             let ep = ring.peer.ep;
-            match ring.consumer.pop(|message| after = deliver(ep, message, sink)) {
+            match ring.consumer.pop(|message| deliver(ep, message, sink, &mut after)) {
                 Popped::Empty => break,
                 Popped::Message => {}
                 Popped::Returned => ring.peer.sleeper.wake_if_asleep(&mut self.ringer),
@@ -192,7 +192,7 @@ impl Rx {
             let unnamed = &mut self.unnamed;
             let popped = self.inbox.pop(|_, message| match known {
                 Some(peer) if peer.down.load(Ordering::Relaxed) => {}
-                Some(peer) => outcome = Some(deliver(peer.ep, message, sink)),
+                Some(peer) => deliver(peer.ep, message, sink, outcome.insert(After::Nothing)),
                 None => unnamed.keep(slot, message),
             });
             if popped == Popped::Corrupt {
@@ -231,7 +231,8 @@ impl Rx {
             let Some(peer) = self.peer_or_introduce(slot, sink) else { continue };
             while taken < budget {
                 let Some(record) = self.unnamed.take(slot) else { break };
-                let after = deliver(peer.ep, record.message(), sink);
+                let mut after = After::Nothing;
+                deliver(peer.ep, record.message(), sink, &mut after);
                 self.follow_up(&peer, after, sink);
                 taken += 1;
             }
@@ -286,18 +287,18 @@ impl Rx {
     }
 }
 
-/// Hands a record's message to the engine.
+/// Hands a record's message to the engine. `after` is touched only by the rare ones.
 #[inline(always)]
-fn deliver(ep: Ep, message: Message<'_>, sink: &mut dyn Sink) -> After {
-    if message.mark == mark::COMPACT {
-        let header = expand(message.head, message.body.len());
-        let place = sink.message(ep, &header, message.body, header.length);
-        if place != Place::Done {
-            close_place(ep, place, sink);
-        }
-        return After::Nothing;
+fn deliver(ep: Ep, message: Message<'_>, sink: &mut dyn Sink, after: &mut After) {
+    if message.mark != mark::COMPACT {
+        *after = deliver_rare(ep, message, sink);
+        return;
     }
-    deliver_rare(ep, message, sink)
+    let header = expand(message.head, message.body.len());
+    let place = sink.message(ep, &header, message.body, header.length);
+    if place != Place::Done {
+        close_place(ep, place, sink);
+    }
 }
 
 #[cold]

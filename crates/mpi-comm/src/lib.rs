@@ -44,7 +44,7 @@ pub use process::{
 };
 pub use requests::{
     attach_buffer, cancel, detach_buffer, engine, free, request_status, start, test, test_all, test_any,
-    test_some, wait, wait_all, wait_any, wait_some,
+    test_some, wait, wait_all, wait_all_into, wait_any, wait_some,
 };
 
 /// [`Status::source`](mpi_p2p::Status::source) of a receive from the null process: the value of

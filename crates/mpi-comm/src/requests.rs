@@ -89,6 +89,14 @@ pub fn wait_all(requests: &mut [Option<RequestId>]) -> Result<Vec<Status>, Error
     engine()?.wait_all(requests).into_iter().collect()
 }
 
+/// As [`wait_all`], with the statuses in place of what `statuses` held.
+///
+/// # Errors
+/// As [`wait_all`].
+pub fn wait_all_into(requests: &mut [Option<RequestId>], statuses: &mut Vec<Status>) -> Result<(), Error> {
+    engine()?.wait_all_into(requests, statuses).map_err(|(_, error)| error)
+}
+
 /// As [`wait_all`] if all are complete; none otherwise, and all stay.
 ///
 /// # Errors

@@ -167,6 +167,7 @@ impl Datatype {
     }
 
     /// True after [`commit`](Datatype::commit).
+    #[inline]
     pub fn is_committed(&self) -> bool {
         match self {
             Datatype::Predefined(_) => true,

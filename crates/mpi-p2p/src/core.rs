@@ -34,6 +34,16 @@ pub(crate) struct Attached {
     pub used: usize,
 }
 
+/// What the short way to a result found.
+pub(crate) enum Taken {
+    /// The request succeeded and is gone.
+    Plain(Status),
+    /// It is not complete.
+    NotYet,
+    /// It has something to say, or stays: [`State::take`] knows.
+    Rare,
+}
+
 /// The state that deliveries change.
 pub(crate) struct State {
     pub me: Ep,
@@ -256,7 +266,7 @@ impl State {
     pub fn fail(&mut self, i: u32, error: Error) {
         let slot = &mut self.requests[i];
         slot.status.error = error.class;
-        slot.extra().error = Some(Box::new(error));
+        slot.extra().error = Some(error);
         self.complete(i);
     }
 
@@ -290,20 +300,20 @@ impl State {
         }
     }
 
-    /// The short way for a request that succeeded and whose status nobody asks for. False: it has
-    /// something to say, or stays.
+    /// The short way to the result of a request that succeeded and that nothing else is known of.
     #[inline]
-    pub fn drop_done(&mut self, id: RequestId) -> bool {
-        if id == RequestId::DONE {
-            return true;
-        }
-        let Some(i) = self.requests.named(id.get()) else { return false };
+    pub fn take_plain(&mut self, id: RequestId) -> Taken {
+        let Some(i) = self.requests.named(id.get()) else { return Taken::Rare };
         let slot = &self.requests[i];
-        let plain = slot.phase == Phase::Done && slot.extra.is_none() && !slot.persistent;
-        if plain {
-            self.requests.release(i);
+        if slot.phase != Phase::Done {
+            return if slot.phase == Phase::Inactive { Taken::Rare } else { Taken::NotYet };
         }
-        plain
+        if slot.extra.is_some() || slot.persistent {
+            return Taken::Rare;
+        }
+        let status = slot.status;
+        self.requests.release(i);
+        Taken::Plain(status)
     }
 
     #[inline]
@@ -315,7 +325,7 @@ impl State {
             _ => return None,
         }
         let result = match &mut slot.extra {
-            Some(extra) => extra.error.take().map_or(Ok(slot.status), |e| Err(*e)),
+            Some(extra) => extra.error.take().map_or(Ok(slot.status), Err),
             None => Ok(slot.status),
         };
         if slot.persistent {

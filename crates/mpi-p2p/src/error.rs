@@ -77,8 +77,16 @@ pub enum ErrorClass {
 }
 
 /// An operation did not succeed: whose and which, and every known fact.
+///
+/// One word, so that results travel in registers: one that is returned through memory is written in
+/// small pieces and read back in large ones, for which the processor waits until every store before has
+/// gone out.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Error {
+pub struct Error(Box<ErrorFacts>);
+
+/// What an [`Error`] knows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ErrorFacts {
     /// MPI's class.
     pub class: ErrorClass,
     /// The operation, as people say it: `receive`, `send`, `wait`.
@@ -97,8 +105,10 @@ pub struct Error {
 
 impl Error {
     /// An error that concerns no peer.
+    #[cold]
     pub fn new(class: ErrorClass, op: &'static str, detail: impl Into<String>) -> Error {
-        Error { class, op, comm: None, peer: None, tag: None, detail: detail.into(), outgoing: false }
+        let detail = detail.into();
+        Error(Box::new(ErrorFacts { class, op, comm: None, peer: None, tag: None, detail, outgoing: false }))
     }
 
     /// The same error under the communicator's name and context id.
@@ -106,6 +116,19 @@ impl Error {
     pub fn on(mut self, name: impl Into<String>, context: u32) -> Error {
         self.comm = Some((name.into(), context));
         self
+    }
+}
+
+impl std::ops::Deref for Error {
+    type Target = ErrorFacts;
+    fn deref(&self) -> &ErrorFacts {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Error {
+    fn deref_mut(&mut self) -> &mut ErrorFacts {
+        &mut self.0
     }
 }
 

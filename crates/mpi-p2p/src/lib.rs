@@ -48,7 +48,7 @@ pub use activity::{Activity, Inside, Step};
 pub use config::{Directory, EngineConfig, Hooks, Limits, SpinPolicy};
 pub use context::{Context, ContextSpec};
 pub use engine::Engine;
-pub use error::{Error, ErrorClass};
+pub use error::{Error, ErrorClass, ErrorFacts};
 pub use report::{Blocked, Fatal, Report, Waiting};
 pub use request::RequestId;
 pub use requests_api::Completed;

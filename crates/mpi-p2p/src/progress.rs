@@ -203,6 +203,10 @@ impl Engine {
         if core.state.multiple {
             return self.wait_among_threads(core, wait);
         }
+        // What is complete already, as small sends are, pays for no poll.
+        if let Some(result) = wait.done(&mut core.state) {
+            return (core, result);
+        }
         let mut patience = Patience::new(&self.shared.spin);
         let mut long = None;
         loop {

@@ -134,14 +134,23 @@ impl State {
     }
 
     /// The whole message is here: puts it in place.
+    #[inline]
     pub fn finish_recv(&mut self, i: u32, e: Envelope, bytes: &[u8]) {
+        let slot = &mut self.requests[i];
+        if slot.memory.plain && slot.takes(&e) {
+            slot.memory.fill(0, bytes);
+            return self.received(i, e);
+        }
+        self.finish_recv_rare(i, e, bytes);
+    }
+
+    #[cold]
+    fn finish_recv_rare(&mut self, i: u32, e: Envelope, bytes: &[u8]) {
         if let Err(error) = self.check_match(i, e) {
             return self.fail(i, error);
         }
         let slot = &mut self.requests[i];
-        if slot.memory.plain {
-            slot.memory.fill(0, bytes);
-        } else if let Some(recv) = slot.extra.as_ref().and_then(|x| x.recv.as_ref()) {
+        if let Some(recv) = slot.extra.as_ref().and_then(|x| x.recv.as_ref()) {
             recv.buf().unpack(0, bytes);
         }
         self.received(i, e);
@@ -179,14 +188,7 @@ impl State {
     /// Sender's and receiver's types agree and there is room.
     #[inline]
     pub fn check_match(&mut self, i: u32, e: Envelope) -> Result<(), Error> {
-        let slot = &self.requests[i];
-        if e.total <= slot.memory.bytes as u64
-            && (Signature::agree(e.signature, slot.signature) || e.total == 0)
-        {
-            Ok(())
-        } else {
-            Err(self.mismatch(i, e))
-        }
+        if self.requests[i].takes(&e) { Ok(()) } else { Err(self.mismatch(i, e)) }
     }
 
     #[cold]

@@ -5,9 +5,10 @@ use crate::activity::Activity;
 use crate::matching::{PostedKey, PostedNodes};
 use crate::memory::Memory;
 use crate::status::{ANY, SendMode};
+use crate::store::Envelope;
 use crate::{Error, ErrorClass, Status};
 use mpi_btl::{Ep, RegionKey};
-use mpi_datatype::{RecvMem, SendMem};
+use mpi_datatype::{RecvMem, SendMem, Signature};
 use std::num::NonZeroU64;
 
 /// Names a running operation until it is waited for (or tested, or freed).
@@ -126,7 +127,7 @@ pub(crate) struct Extra {
     pub recv: Option<RecvMem>,
     /// Memory of the engine's own that the operation sends from.
     pub owned: Option<Box<[u8]>>,
-    pub error: Option<Box<Error>>,
+    pub error: Option<Error>,
     pub activity: Option<Box<dyn Activity>>,
     pub transfer: Transfer,
     /// Bytes of the attached buffer that are given back on completion.
@@ -173,6 +174,12 @@ impl Slot {
             watcher: 0,
             extra: None,
         }
+    }
+
+    /// A message of this envelope has room and the right type.
+    #[inline]
+    pub fn takes(&self, e: &Envelope) -> bool {
+        e.total <= self.memory.bytes as u64 && (Signature::agree(e.signature, self.signature) || e.total == 0)
     }
 
     /// The rare part, made on first use.

@@ -9,7 +9,7 @@ use crate::peer::Link;
 use crate::report::{Fatal, Report, Waiting};
 use crate::request::{Kind, Phase, RequestId, flag};
 use crate::status::{SendMode, Source, Tag};
-use crate::waits::{ForAll, ForAny, ForRequest, ForRunner};
+use crate::waits::{ForAll, ForAllTaken, ForAny, ForRequest, ForRunner};
 use crate::{Error, ErrorClass, Inside, Status};
 use mpi_btl::Ep;
 use mpi_datatype::{RecvBuf, SendBuf};
@@ -147,24 +147,23 @@ impl Engine {
     /// # Errors
     /// The first operation's that failed, with its index; all are complete nevertheless.
     pub fn wait_all_ok(&self, list: &mut [Option<RequestId>]) -> Result<(), (usize, Error)> {
-        let core = self.enter();
-        let (mut core, ()) = self.wait_inside(core, ForAll { list, next: 0 });
-        let mut first = Ok(());
-        for (at, entry) in list.iter_mut().enumerate() {
-            let Some(id) = *entry else { continue };
-            if core.state.drop_done(id) {
-                *entry = None;
-                continue;
-            }
-            if let (Some(Err(e)), true) = (core.state.take(id), first.is_ok()) {
-                first = Err((at, e));
-            }
-            if core.state.requests.named(id.get()).is_none() {
-                *entry = None;
-            }
-        }
-        self.shared.leave(core);
-        first
+        self.wait_until(self.enter(), ForAllTaken { list, next: 0, statuses: None, first: Ok(()) })
+    }
+
+    /// As [`wait_all`](Engine::wait_all) for those who need no error but the first: one status per
+    /// entry, in place of what `statuses` held.
+    ///
+    /// # Errors
+    /// As [`wait_all_ok`](Engine::wait_all_ok).
+    pub fn wait_all_into(
+        &self,
+        list: &mut [Option<RequestId>],
+        statuses: &mut Vec<Status>,
+    ) -> Result<(), (usize, Error)> {
+        statuses.clear();
+        statuses.reserve(list.len());
+        let statuses = Some(statuses);
+        self.wait_until(self.enter(), ForAllTaken { list, next: 0, statuses, first: Ok(()) })
     }
 
     /// All results if all are complete, else `None` and nothing is taken.

@@ -1,7 +1,7 @@
 //! The things that threads wait for.
 
 use crate::context::Face;
-use crate::core::State;
+use crate::core::{State, Taken};
 use crate::limits::BLOCKED_REPORT_MESSAGES;
 use crate::progress::Wait;
 use crate::report::{Blocked, Waiting};
@@ -103,6 +103,83 @@ impl Wait for ForAll<'_> {
             self.next += 1;
         }
         Some(())
+    }
+    fn watch(&self, state: &mut State, waiter: u32) {
+        if let Some(Some(id)) = self.list.get(self.next) {
+            state.watch(*id, waiter);
+        }
+    }
+    fn facts(&self, state: &State) -> Blocked {
+        facts_of_list(state, "wait for all", &self.list[self.next.min(self.list.len())..])
+    }
+}
+
+/// All requests of a list, each taken as soon as those before it are.
+pub(crate) struct ForAllTaken<'a> {
+    pub list: &'a mut [Option<RequestId>],
+    pub next: usize,
+    /// Where the statuses go, if anybody wants them.
+    pub statuses: Option<&'a mut Vec<Status>>,
+    /// The first error.
+    pub first: Result<(), (usize, Error)>,
+}
+
+impl ForAllTaken<'_> {
+    /// What is not the short way: an error, a persistent request, one with memory of its own. False:
+    /// it is not complete.
+    #[cold]
+    fn take_rare(&mut self, state: &mut State, id: RequestId) -> bool {
+        let Some(result) = state.take(id) else { return false };
+        if state.requests.named(id.get()).is_none() {
+            self.list[self.next] = None;
+        }
+        let status = match result {
+            Ok(status) => status,
+            Err(e) => {
+                let status = Status { error: e.class, ..Status::EMPTY };
+                if self.first.is_ok() {
+                    self.first = Err((self.next, e));
+                }
+                status
+            }
+        };
+        self.keep(status);
+        true
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, status: Status) {
+        if let Some(statuses) = &mut self.statuses {
+            statuses.push(status);
+        }
+        self.next += 1;
+    }
+}
+
+impl Wait for ForAllTaken<'_> {
+    type Result = Result<(), (usize, Error)>;
+    fn done(&mut self, state: &mut State) -> Option<Self::Result> {
+        while let Some(entry) = self.list.get_mut(self.next) {
+            let Some(id) = *entry else {
+                self.keep(Status::EMPTY);
+                continue;
+            };
+            if id == RequestId::DONE {
+                *entry = None;
+                self.keep(Status::EMPTY);
+                continue;
+            }
+            match state.take_plain(id) {
+                Taken::Plain(status) => {
+                    *entry = None;
+                    self.keep(status);
+                }
+                Taken::NotYet => return None,
+                Taken::Rare if self.take_rare(state, id) => {}
+                Taken::Rare => return None,
+            }
+        }
+        Some(std::mem::replace(&mut self.first, Ok(())))
     }
     fn watch(&self, state: &mut State, waiter: u32) {
         if let Some(Some(id)) = self.list.get(self.next) {

@@ -55,9 +55,8 @@ pub(crate) fn test_some(requests: &mut [Option<RequestId>]) -> Vec<(usize, Statu
 }
 
 #[track_caller]
-pub(crate) fn wait_all(requests: &mut [Option<RequestId>]) -> Vec<(usize, Status)> {
-    let statuses = ok_world(mpi_comm::wait_all(requests));
-    statuses.into_iter().map(Status::from_core).enumerate().collect()
+pub(crate) fn wait_all(requests: &mut [Option<RequestId>], statuses: &mut Vec<mpi_p2p::Status>) {
+    ok_world(mpi_comm::wait_all_into(requests, statuses));
 }
 
 #[track_caller]

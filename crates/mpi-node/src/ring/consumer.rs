@@ -87,23 +87,26 @@ impl Consumer {
         let mark = (flag >> 16) as u8;
         // SAFETY: published by the flag; the producer does not write it again before it is returned.
         let data: &Data = cell.data.with(|data| unsafe { &*data });
-        if code == OUTSIDE {
+        let joined;
+        let body = if let Some(body) = data.body.get(..code as usize) {
+            body
+        } else if code == OUTSIDE {
             let word = |at: usize| u32::from_ne_bytes(core::array::from_fn(|i| data.body[at + i]));
             let (offset, len, after) = (word(0), word(4), word(8));
             if u64::from(offset) + u64::from(len) > u64::from(self.memory.body_bytes()) {
                 return Popped::Corrupt;
             }
-            take(Message { mark, head: data.head, body: self.memory.body(offset, len) });
             self.body = after;
             self.body_at = (offset + len).div_ceil(LINE as u32);
-        } else if let Some(body) = data.body.get(..code as usize) {
-            take(Message { mark, head: data.head, body });
+            self.memory.body(offset, len)
         } else if code as usize <= INLINE_BYTES {
-            let joined = self.join(at, code as usize);
-            take(Message { mark, head: data.head, body: &joined[..code as usize] });
+            joined = self.join(at, code as usize);
+            &joined[..code as usize]
         } else {
             return Popped::Corrupt;
-        }
+        };
+        // Called in one place, so that the compiler builds it in.
+        take(Message { mark, head: data.head, body });
         if self.cells.wrapping_sub(self.returned_cells) >= self.cell_quarter
             || self.body.wrapping_sub(self.returned_body) >= self.body_quarter
         {

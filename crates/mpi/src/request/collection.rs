@@ -72,8 +72,16 @@ impl<'a, D: ?Sized> RequestCollection<'a, D> {
 
     /// Waits until all requests have completed, and puts those that ran into `result` (`MPI_Waitall`).
     pub fn wait_all(&mut self, result: &mut Vec<(usize, Status, &'a D)>) {
-        let done = engine::wait_all(&mut self.requests);
-        self.complete_each(done, result);
+        let mut statuses = Vec::new();
+        engine::wait_all(&mut self.requests, &mut statuses);
+        result.clear();
+        result.reserve(self.running);
+        for (index, (data, status)) in self.data.iter_mut().zip(statuses).enumerate() {
+            if let Some(data) = data.take() {
+                self.running -= 1;
+                result.push((index, Status::from_core(status), data));
+            }
+        }
     }
 
     /// Takes out one request that has completed; `None` where there is none (`MPI_Testany`).
