@@ -25,9 +25,9 @@ pub fn check_packages(packages: &[Package], problems: &mut Vec<String>) {
         if WITHOUT_UNSAFE.contains(&package.name.as_str()) && !source.contains("#![forbid(unsafe_code)]") {
             says("must forbid unsafe code");
         }
-        let metadata = [&package.description, &package.license, &package.repository, &package.readme];
+        let metadata = [&package.description, &package.license, &package.readme];
         if metadata.iter().any(|field| field.is_none()) {
-            says("description, license, repository and readme belong in Cargo.toml");
+            says("description, license and readme belong in Cargo.toml");
         }
     }
 }

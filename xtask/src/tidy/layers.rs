@@ -50,7 +50,6 @@ mod tests {
             dependencies: vec![dependency],
             description: None,
             license: None,
-            repository: None,
             readme: None,
         }]
     }

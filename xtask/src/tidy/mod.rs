@@ -24,7 +24,6 @@ struct Package {
     dependencies: Vec<Dependency>,
     description: Option<String>,
     license: Option<String>,
-    repository: Option<String>,
     readme: Option<String>,
 }
 

@@ -138,7 +138,7 @@ pub(crate) mod derived {
         /// The datatype; the first call builds it.
         ///
         /// # Panics
-        /// On the first call, where datatypes cannot be made: see [`environment::check_can_build`].
+        /// On the first call, outside of initialise and finalise, where a datatype cannot be made.
         #[inline]
         pub fn get_or_build(
             &'static self,
