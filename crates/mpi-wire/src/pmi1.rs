@@ -53,7 +53,7 @@ impl Line {
     /// The value of a field, the first of that name.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.fields.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+        value_of(&self.fields, key)
     }
 
     /// The return code: 0 where there is none.
@@ -61,11 +61,7 @@ impl Line {
     /// # Errors
     /// A code that is no number.
     pub fn code(&self) -> Result<i64, DecodeError> {
-        match self.get("rc").map(str::parse) {
-            None => Ok(0),
-            Some(Ok(code)) => Ok(code),
-            Some(Err(_)) => Err(DecodeError::Value { what: "rc", value: 0 }),
-        }
+        return_code(&self.fields)
     }
 
     /// The line with its newline.
@@ -110,6 +106,20 @@ impl Line {
             Some(command) => Ok(Line { command, fields }),
             None => Err(DecodeError::Short { what: "cmd of a PMI line", need: 1, have: 0 }),
         }
+    }
+}
+
+/// The value of a field, the first of that name; for both versions of the protocol.
+pub(crate) fn value_of<'a>(fields: &'a [(String, String)], key: &str) -> Option<&'a str> {
+    fields.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+}
+
+/// The field `rc`, 0 where there is none; for both versions of the protocol.
+pub(crate) fn return_code(fields: &[(String, String)]) -> Result<i64, DecodeError> {
+    match value_of(fields, "rc").map(str::parse) {
+        None => Ok(0),
+        Some(Ok(code)) => Ok(code),
+        Some(Err(_)) => Err(DecodeError::Value { what: "rc", value: 0 }),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::codec::DecodeError;
 use crate::limits::PMI2_MESSAGE_MAX_BYTES;
-use crate::pmi1::Unwritable;
+use crate::pmi1::{Unwritable, return_code, value_of};
 
 /// Characters of the length in front.
 pub const LENGTH_LEN: usize = 6;
@@ -48,7 +48,7 @@ impl Message {
     /// The value of a field, the first of that name.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.fields.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+        value_of(&self.fields, key)
     }
 
     /// The return code: 0 where there is none.
@@ -56,11 +56,7 @@ impl Message {
     /// # Errors
     /// A code that is no number.
     pub fn code(&self) -> Result<i64, DecodeError> {
-        match self.get("rc").map(str::parse) {
-            None => Ok(0),
-            Some(Ok(code)) => Ok(code),
-            Some(Err(_)) => Err(DecodeError::Value { what: "rc", value: 0 }),
-        }
+        return_code(&self.fields)
     }
 
     /// The message with its length.
