@@ -199,7 +199,14 @@ impl Engine {
             && state.lanes.get(id).is_some_and(|l| l.unexpected.len() == 0 && l.posted.is_clear_for(source));
         let ep = match cx.face.peers.get(rank as usize) {
             Some(ep) if clear && *ep != state.me => *ep,
-            _ => return self.recv_long(core, cx, source, tag, buf),
+            _ => {
+                if let Some(status) = state.recv_here(id, source, tag, buf) {
+                    state.flush_owed();
+                    self.shared.leave(core);
+                    return Ok(status);
+                }
+                return self.recv_long(core, cx, source, tag, buf);
+            }
         };
         let peer = state.peers.at(ep);
         if peer.link != Link::Up {

@@ -1,7 +1,6 @@
 //! How much unexpected data is held, and telling peers to announce instead of sending.
 
 use crate::core::State;
-use crate::store::Stored;
 use mpi_btl::Ep;
 use mpi_wire::control::Flow;
 use mpi_wire::reserved;
@@ -22,13 +21,13 @@ impl State {
     }
 
     /// A message left the store. Below half the mark everybody may send again.
-    pub fn account_taken(&mut self, stored: &Stored) {
-        let bytes = stored.held();
-        if bytes == 0 || stored.from == self.me {
+    #[inline]
+    pub fn account_taken(&mut self, from: Ep, bytes: u64) {
+        if bytes == 0 || from == self.me {
             return;
         }
         self.unexpected_bytes -= bytes;
-        self.peers.at(stored.from).held -= bytes;
+        self.peers.at(from).held -= bytes;
         if !self.told.is_empty() && self.unexpected_bytes < self.limits.unexpected_mark_bytes / 2 {
             for ep in std::mem::take(&mut self.told) {
                 let peer = self.peers.at(ep);

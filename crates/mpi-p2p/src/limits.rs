@@ -18,6 +18,8 @@ pub const CONTEXT_MAX: u32 = 1 << 20;
 pub const RANKS_MAX: u32 = 1 << 24;
 /// Entries that one search of a matching queue passes over before the queue is hashed.
 pub const HASH_AFTER_STEPS: u32 = 32;
+/// Bytes of an unexpected message up to which they are kept beside its key.
+pub const KEPT_BESIDE_KEY_BYTES: usize = 64;
 /// Messages delivered by one poll of one backend.
 pub const POLL_BUDGET_MESSAGES: usize = 64;
 /// A receive that waits on one peer polls everything else once in this many turns.

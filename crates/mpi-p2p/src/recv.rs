@@ -75,8 +75,7 @@ impl State {
         let slot = &self.requests[i];
         let (context, key) = (slot.context, slot.key);
         let Some(lane) = self.lanes.get_mut(context) else { return self.no_context(i) };
-        if let Some(m) = lane.unexpected.find(&mut self.store, key.source, key.tag) {
-            lane.unexpected.remove(&mut self.store, m);
+        if let Some(m) = lane.unexpected.take(&mut self.store, key.source, key.tag) {
             return self.consume(m, i);
         }
         if key.source != ANY && self.peers.get(slot.ep).is_some_and(|p| p.fast_below == 0) {
@@ -86,6 +85,28 @@ impl State {
             }
         }
         lane.posted.post(&mut self.requests, i);
+    }
+
+    /// The whole of a blocking receive whose message is here, where a copy is all that it needs.
+    #[inline]
+    pub fn recv_here(&mut self, context: u32, source: i32, tag: i32, buf: &RecvBuf<'_>) -> Option<Status> {
+        if self.closed {
+            return None;
+        }
+        let lane = self.lanes.get_mut(context)?;
+        let m = lane.unexpected.find(&mut self.store, source, tag)?;
+        let stored = self.store.get(m)?;
+        let Body::Here(bytes) = &stored.body else { return None };
+        let (e, from, memory) = (stored.envelope(), stored.from, Memory::of_recv(buf));
+        let agrees = Signature::agree(e.signature, buf.datatype().signature()) || e.total == 0;
+        if !memory.plain || !agrees || e.total > memory.bytes as u64 {
+            return None;
+        }
+        memory.fill(0, bytes);
+        lane.unexpected.remove(&mut self.store, m);
+        self.store.discard(m);
+        self.account_taken(from, e.total);
+        Some(Status { source: e.source, tag: e.tag, bytes: e.total, ..Status::EMPTY })
     }
 
     #[cold]
@@ -120,10 +141,11 @@ impl State {
             return;
         }
         let Some(stored) = self.store.take(m) else { return };
-        self.account_taken(&stored);
+        self.account_taken(stored.from, stored.held());
         let envelope = stored.envelope();
         match stored.body {
-            Body::Here(bytes) | Body::Coming(bytes, _) => self.finish_recv(i, envelope, &bytes),
+            Body::Here(bytes) => self.finish_recv(i, envelope, &bytes),
+            Body::Coming(bytes, _) => self.finish_recv(i, envelope, &bytes),
             Body::Acknowledged(bytes, op) => {
                 self.acknowledge(stored.from, op);
                 self.finish_recv(i, envelope, &bytes);

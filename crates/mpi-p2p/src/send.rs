@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::recv::{after_the_end, no_rank};
 use crate::request::{Kind, Phase, RequestId, flag};
 use crate::status::SendMode;
-use crate::store::{Body as Stored, Envelope};
+use crate::store::{Body as Stored, Envelope, Kept};
 use crate::{Error, ErrorClass};
 use mpi_btl::{Am, Body, Ep, OpId, RegionKey, SendError, Sent};
 use mpi_datatype::{RecvBuf, SendBuf};
@@ -343,7 +343,7 @@ impl State {
         let (body, done) = if mode != SendMode::Synchronous && total <= SELF_EAGER_MAX_BYTES {
             let mut bytes = vec![0; total];
             self.pack_from(i, 0, &mut bytes);
-            (Stored::Here(bytes), true)
+            (Stored::Here(Kept::Long(bytes)), true)
         } else {
             (Stored::Own(i), false)
         };

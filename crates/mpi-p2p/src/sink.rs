@@ -6,7 +6,7 @@ use crate::limits::{EAGER_FRAME_MAX_BYTES, MESSAGE_MAX_BYTES};
 use crate::peer::Link;
 use crate::report::Fatal;
 use crate::request::{Kind, Phase};
-use crate::store::{Body, Envelope};
+use crate::store::{Body, Envelope, Kept};
 use crate::{ErrorClass, Status};
 use mpi_btl::{BulkId, Down, Ep, OpId, Place, RegionKey, Sink, Span};
 use mpi_datatype::Signature;
@@ -353,7 +353,7 @@ impl State {
         }
         let e = Envelope { source: header.source, tag: header.tag, signature: header.datatype, total };
         if have.len() as u64 == total {
-            self.keep(from, header.context, e, Body::Here(have.to_vec()));
+            self.keep(from, header.context, e, Body::Here(Kept::copy_of(have)));
             return Place::Done;
         }
         let mut bytes = Vec::with_capacity(total as usize);
@@ -407,7 +407,7 @@ impl State {
             return;
         }
         let Some(stored) = self.store.take(m) else { return };
-        self.account_taken(&stored);
+        self.account_taken(stored.from, stored.held());
         match stored.body {
             Body::Own(send) => self.complete(send),
             Body::Acknowledged(_, op) | Body::Announced(op, _) => self.acknowledge(stored.from, op),
@@ -420,7 +420,7 @@ impl State {
         let Some(stored) = self.store.get_mut(m) else { return };
         let Body::Coming(bytes, taken) = &mut stored.body else { return };
         let (bytes, taken) = (std::mem::take(bytes), *taken);
-        stored.body = Body::Here(bytes);
+        stored.body = Body::Here(Kept::Long(bytes));
         if stored.context == u32::MAX {
             self.throw_away(m);
         } else if let Some(recv) = taken {
@@ -439,7 +439,7 @@ impl State {
             }
         }
         if let Some(stored) = self.store.take(m) {
-            self.account_taken(&stored);
+            self.account_taken(stored.from, stored.held());
         }
     }
 

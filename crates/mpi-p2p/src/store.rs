@@ -1,5 +1,6 @@
 //! Messages that arrived before their receive, kept in memory of the engine.
 
+use crate::limits::KEPT_BESIDE_KEY_BYTES;
 use crate::matching::{UnexpectedKey, UnexpectedNodes};
 use mpi_btl::{Ep, RegionKey};
 
@@ -32,11 +33,42 @@ pub(crate) struct Envelope {
     pub total: u64,
 }
 
+/// Bytes of a message that is kept: a few beside its key, so that taking it touches one place and
+/// frees nothing.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    Short(u8, [u8; KEPT_BESIDE_KEY_BYTES]),
+    Long(Vec<u8>),
+}
+
+impl Kept {
+    #[inline]
+    pub fn copy_of(bytes: &[u8]) -> Kept {
+        if bytes.len() > KEPT_BESIDE_KEY_BYTES {
+            return Kept::Long(bytes.to_vec());
+        }
+        let mut short = [0; KEPT_BESIDE_KEY_BYTES];
+        short[..bytes.len()].copy_from_slice(bytes);
+        Kept::Short(bytes.len() as u8, short)
+    }
+}
+
+impl std::ops::Deref for Kept {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Kept::Short(len, bytes) => &bytes[..usize::from(*len)],
+            Kept::Long(bytes) => bytes,
+        }
+    }
+}
+
 /// Where the data of an unexpected message is.
 #[derive(Debug)]
 pub(crate) enum Body {
     /// Here, all of it.
-    Here(Vec<u8>),
+    Here(Kept),
     /// Here; the sender waits for an acknowledgement under this name.
     Acknowledged(Vec<u8>, u64),
     /// On its way into this memory; a receive may have taken it already.
@@ -70,7 +102,8 @@ impl Stored {
     /// Bytes of engine memory that it occupies.
     pub fn held(&self) -> u64 {
         match &self.body {
-            Body::Here(b) | Body::Acknowledged(b, _) | Body::Coming(b, _) => b.len() as u64,
+            Body::Here(b) => b.len() as u64,
+            Body::Acknowledged(b, _) | Body::Coming(b, _) => b.len() as u64,
             Body::Announced(..) | Body::Own(_) => 0,
         }
     }
@@ -120,10 +153,22 @@ impl Store {
 
     pub fn take(&mut self, i: u32) -> Option<Stored> {
         let stored = self.slots.get_mut(i as usize)?.take()?;
+        self.freed(i);
+        Some(stored)
+    }
+
+    /// Drops a message in place.
+    #[inline]
+    pub fn discard(&mut self, i: u32) {
+        self.slots[i as usize] = None;
+        self.freed(i);
+    }
+
+    #[inline]
+    fn freed(&mut self, i: u32) {
         let generation = &mut self.generations[i as usize];
         *generation = generation.wrapping_add(1);
         self.free.push(i);
-        Some(stored)
     }
 
     /// The slot behind a handle of a matched probe.

@@ -292,7 +292,7 @@ impl State {
             }
         }
         if let Some(stored) = self.store.take(m) {
-            self.account_taken(&stored);
+            self.account_taken(stored.from, stored.held());
         }
         let ack = Acknowledge { op, outcome: Outcome::Dropped };
         self.control(from, reserved::ACKNOWLEDGE, &ack.encode());

@@ -46,28 +46,23 @@ chain!(ByBoth, by_both);
 chain!(ByTag, by_tag);
 
 /// The queue of unexpected messages of one context, in order of arrival. Every entry is in the
-/// list of all and in that of its source; once hashed also in the chain of its (source, tag) pair
-/// and in that of its tag, so that every kind of receive finds its message without a search.
+/// list of all and in that of its source. Once a search from a named source was long, also in the
+/// chain of its (source, tag) pair, and once one from any source was, in that of its tag, so that
+/// every kind of receive finds its message without a search and pays for no other kind.
 #[derive(Debug)]
 pub(crate) struct Unexpected {
     all: Ends,
     bins: Bins,
-    both: Chains,
-    tags: Chains,
-    hashed: bool,
+    /// Chains by source and tag, while there are some.
+    both: Option<Chains>,
+    /// Chains by tag, while there are some.
+    tags: Option<Chains>,
     len: u32,
 }
 
 impl Unexpected {
     pub fn new() -> Unexpected {
-        Unexpected {
-            all: Ends::EMPTY,
-            bins: Bins::default(),
-            both: Chains::default(),
-            tags: Chains::default(),
-            hashed: false,
-            len: 0,
-        }
+        Unexpected { all: Ends::EMPTY, bins: Bins::default(), both: None, tags: None, len: 0 }
     }
 
     #[inline]
@@ -81,8 +76,11 @@ impl Unexpected {
         All(nodes).push_back(&mut self.all, i);
         BySource(nodes).push_back(self.bins.get_mut(source), i);
         self.len += 1;
-        if self.hashed {
-            self.chain(nodes, i, source, tag);
+        if let Some(both) = &mut self.both {
+            ByBoth(nodes).push_back(both.entry(pair(source, tag)).or_insert(Ends::EMPTY), i);
+        }
+        if let Some(tags) = &mut self.tags {
+            ByTag(nodes).push_back(tags.entry(pair(0, tag)).or_insert(Ends::EMPTY), i);
         }
     }
 
@@ -94,20 +92,28 @@ impl Unexpected {
         }
         let mut steps = 0;
         let head = |chains: &Chains, key| chains.get(&key).map_or(NONE, |e| e.head);
-        let found = match (source, tag) {
-            (ANY, ANY) => self.all.head,
-            (source, ANY) => self.bins.get(source).head,
-            (ANY, tag) if self.hashed => head(&self.tags, pair(0, tag)),
-            (source, tag) if self.hashed => head(&self.both, pair(source, tag)),
-            (ANY, tag) => first(&mut All(nodes), self.all, &mut steps, |n, i| n.0.key(i).tag == tag),
-            (source, tag) => {
+        let found = match (source, tag, &self.both, &self.tags) {
+            (ANY, ANY, ..) => self.all.head,
+            (source, ANY, ..) => self.bins.get(source).head,
+            (ANY, tag, _, Some(tags)) => head(tags, pair(0, tag)),
+            (ANY, tag, _, None) => first(&mut All(nodes), self.all, &mut steps, |n, i| n.0.key(i).tag == tag),
+            (source, tag, Some(both), _) => head(both, pair(source, tag)),
+            (source, tag, None, _) => {
                 first(&mut BySource(nodes), self.bins.get(source), &mut steps, |n, i| n.0.key(i).tag == tag)
             }
         };
         if steps >= HASH_AFTER_STEPS {
-            self.hash(nodes);
+            self.hash(nodes, source == ANY);
         }
         (found != NONE).then_some(found)
+    }
+
+    /// Finds a message as [`find`](Self::find) does and takes it out.
+    #[inline]
+    pub fn take(&mut self, nodes: &mut impl UnexpectedNodes, source: i32, tag: i32) -> Option<u32> {
+        let found = self.find(nodes, source, tag)?;
+        self.remove(nodes, found);
+        Some(found)
     }
 
     /// Takes out message `i`, which is queued.
@@ -115,12 +121,16 @@ impl Unexpected {
         let UnexpectedKey { source, tag, .. } = *nodes.key(i);
         All(nodes).unlink(&mut self.all, i);
         BySource(nodes).unlink(self.bins.get_mut(source), i);
-        if self.hashed {
-            unchain(&mut ByBoth(nodes), &mut self.both, pair(source, tag), i);
-            unchain(&mut ByTag(nodes), &mut self.tags, pair(0, tag), i);
+        if let Some(both) = &mut self.both {
+            unchain(&mut ByBoth(nodes), both, pair(source, tag), i);
+        }
+        if let Some(tags) = &mut self.tags {
+            unchain(&mut ByTag(nodes), tags, pair(0, tag), i);
         }
         self.len -= 1;
-        self.hashed &= self.len != 0;
+        if self.len == 0 {
+            (self.both, self.tags) = (None, None);
+        }
     }
 
     /// All messages in order of arrival.
@@ -134,29 +144,32 @@ impl Unexpected {
         all
     }
 
-    fn chain(&mut self, nodes: &mut impl UnexpectedNodes, i: u32, source: i32, tag: i32) {
-        ByBoth(nodes).push_back(self.both.entry(pair(source, tag)).or_insert(Ends::EMPTY), i);
-        ByTag(nodes).push_back(self.tags.entry(pair(0, tag)).or_insert(Ends::EMPTY), i);
-    }
-
+    /// Chains what is queued: by tag, or by source and tag.
     #[cold]
-    fn hash(&mut self, nodes: &mut impl UnexpectedNodes) {
+    fn hash(&mut self, nodes: &mut impl UnexpectedNodes, any_source: bool) {
+        let mut chains = Chains::default();
+        chains.reserve(self.len());
         let mut i = self.all.head;
         while i != NONE {
             let UnexpectedKey { source, tag, all, .. } = *nodes.key(i);
-            self.chain(nodes, i, source, tag);
+            if any_source {
+                ByTag(nodes).push_back(chains.entry(pair(0, tag)).or_insert(Ends::EMPTY), i);
+            } else {
+                ByBoth(nodes).push_back(chains.entry(pair(source, tag)).or_insert(Ends::EMPTY), i);
+            }
             i = all.next;
         }
-        self.hashed = true;
+        *(if any_source { &mut self.tags } else { &mut self.both }) = Some(chains);
     }
 }
 
 fn unchain(nodes: &mut impl Chain, chains: &mut Chains, key: u64, i: u32) {
-    if let Some(ends) = chains.get_mut(&key) {
+    let Link { prev, next } = *nodes.link(i);
+    if prev == NONE && next == NONE {
+        // Alone in its chain, as most are.
+        chains.remove(&key);
+    } else if let Some(ends) = chains.get_mut(&key) {
         nodes.unlink(ends, i);
-        if ends.is_empty() {
-            chains.remove(&key);
-        }
     }
 }
 
