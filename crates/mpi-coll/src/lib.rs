@@ -16,9 +16,11 @@
 
 mod algorithms;
 mod api;
+mod between;
 mod choose;
 mod errors;
 pub mod limits;
+mod neighbors;
 mod plan;
 mod program;
 mod run;
@@ -34,4 +36,5 @@ pub use api::*;
 pub use choose::{
     Allgather, Allreduce, Alltoall, Broadcast, Gather, Reduce, ReduceScatter, Scatter, SettingError, Settings,
 };
-pub use team::{InPlaceOr, Team};
+pub use neighbors::Neighborhood;
+pub use team::{InPlaceOr, Root, Team};

@@ -2,6 +2,11 @@
 //!
 //! The values are starting points from the literature cited at the algorithms; measured ones replace them.
 
+/// Tags that collectives take in turn; half of those below the ones that communicators are made under.
+pub const TAGS: u32 = 1 << 29;
+/// Tags of persistent collectives, which come after those.
+pub const PERSISTENT_TAGS: u32 = 1 << 29;
+
 /// Broadcast: largest message sent whole down a binomial tree.
 pub const BROADCAST_BINOMIAL_MAX_BYTES: usize = 12 << 10;
 /// Broadcast: largest message that is scattered and gathered again; above, it is pipelined.

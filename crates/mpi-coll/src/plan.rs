@@ -3,7 +3,7 @@
 use crate::algorithms;
 use crate::choose::{Gather, Scatter};
 use crate::program::{Builder, Data, Program};
-use crate::{InPlaceOr, Team};
+use crate::{InPlaceOr, Root, Team};
 use InPlaceOr::{Buf, InPlace};
 use mpi_datatype::{DatatypeError, Op, RecvBlocks, RecvBuf, SendBlocks, SendBuf};
 use mpi_p2p::{Error, ErrorClass};
@@ -17,24 +17,30 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn builder(&self) -> Builder {
-        Builder::new(self.team.rank(), self.team.size())
+    pub fn builder(&self) -> Builder {
+        Builder::new(self.team.rank(), self.team.size()).with_far(self.team.far_size())
     }
 
-    fn bad(&self, class: ErrorClass, detail: impl Into<String>) -> Error {
+    pub fn bad(&self, class: ErrorClass, detail: impl Into<String>) -> Error {
         self.team.error(self.name, class, detail)
     }
 
-    fn wrong(&self) -> impl Fn(DatatypeError) -> Error + '_ {
+    pub fn wrong(&self) -> impl Fn(DatatypeError) -> Error + '_ {
         |e| self.team.datatype_error(self.name, &e)
     }
 
-    fn root(&self, root: usize) -> Result<bool> {
+    /// The root's rank.
+    fn root(&self, root: impl Into<Root>) -> Result<usize> {
         let size = self.team.size();
-        if root < size {
-            return Ok(root == self.team.rank());
+        match root.into() {
+            Root::Rank(root) if root < size => Ok(root),
+            Root::Rank(root) => Err(self.bad(ErrorClass::Root, format!("root {root} of {size} ranks"))),
+            other => Err(self.bad(ErrorClass::Root, format!("{other:?} is for inter-communicators"))),
         }
-        Err(self.bad(ErrorClass::Root, format!("root {root} of {size} ranks")))
+    }
+
+    fn at(&self, root: usize) -> bool {
+        root == self.team.rank()
     }
 
     /// Length of each of `count` elements' equal blocks.
@@ -59,11 +65,11 @@ impl Call<'_> {
         Err(self.bad(ErrorClass::Count, format!("{blocks} blocks for {size} ranks")))
     }
 
-    fn needed<T>(&self, buf: Option<T>, what: &str) -> Result<T> {
+    pub fn needed<T>(&self, buf: Option<T>, what: &str) -> Result<T> {
         buf.ok_or_else(|| self.bad(ErrorClass::Buffer, format!("the root has no {what} buffer")))
     }
 
-    fn no_in_place(&self) -> Error {
+    pub fn no_in_place(&self) -> Error {
         self.bad(ErrorClass::Buffer, "in place is not for this rank of this collective")
     }
 
@@ -83,8 +89,8 @@ impl Call<'_> {
         Ok(b.finish())
     }
 
-    pub fn broadcast(&self, buf: RecvBuf<'_>, root: usize) -> Result<Program> {
-        self.root(root)?;
+    pub fn broadcast(&self, buf: RecvBuf<'_>, root: impl Into<Root>) -> Result<Program> {
+        let root = self.root(root)?;
         let mut b = self.builder();
         let data = b.output(buf);
         let by = self.team.settings().choose_broadcast(b.size, buf.bytes());
@@ -96,10 +102,11 @@ impl Call<'_> {
         &self,
         send: InPlaceOr<SendBuf<'_>>,
         recv: Option<RecvBuf<'_>>,
-        root: usize,
+        root: impl Into<Root>,
     ) -> Result<Program> {
+        let root = self.root(root)?;
         let mut b = self.builder();
-        let into = match self.root(root)? {
+        let into = match self.at(root) {
             true => {
                 let whole = b.output(self.needed(recv, "receive")?);
                 self.blocks(whole)?
@@ -117,10 +124,11 @@ impl Call<'_> {
         &self,
         send: InPlaceOr<SendBuf<'_>>,
         recv: Option<RecvBlocks<'_>>,
-        root: usize,
+        root: impl Into<Root>,
     ) -> Result<Program> {
+        let root = self.root(root)?;
         let mut b = self.builder();
-        let into = match self.root(root)? {
+        let into = match self.at(root) {
             true => self.outputs(&mut b, self.needed(recv, "receive")?)?,
             false => Vec::new(),
         };
@@ -146,10 +154,11 @@ impl Call<'_> {
         &self,
         send: Option<SendBuf<'_>>,
         recv: InPlaceOr<RecvBuf<'_>>,
-        root: usize,
+        root: impl Into<Root>,
     ) -> Result<Program> {
+        let root = self.root(root)?;
         let mut b = self.builder();
-        let from = match self.root(root)? {
+        let from = match self.at(root) {
             true => {
                 let whole = b.input(self.needed(send, "send")?);
                 self.blocks(whole)?
@@ -167,10 +176,11 @@ impl Call<'_> {
         &self,
         send: Option<SendBlocks<'_>>,
         recv: InPlaceOr<RecvBuf<'_>>,
-        root: usize,
+        root: impl Into<Root>,
     ) -> Result<Program> {
+        let root = self.root(root)?;
         let mut b = self.builder();
-        let from = match self.root(root)? {
+        let from = match self.at(root) {
             true => self.inputs(&mut b, self.needed(send, "send")?)?,
             false => Vec::new(),
         };
@@ -282,10 +292,11 @@ impl Call<'_> {
         send: InPlaceOr<SendBuf<'_>>,
         recv: Option<RecvBuf<'_>>,
         op: &Op,
-        root: usize,
+        root: impl Into<Root>,
     ) -> Result<Program> {
+        let root = self.root(root)?;
         let mut b = self.builder().with_op(op);
-        let (own, result) = match (self.root(root)?, send) {
+        let (own, result) = match (self.at(root), send) {
             (true, send) => {
                 let (own, result) = self.operands(&mut b, send, self.needed(recv, "receive")?)?;
                 (own, Some(result))

@@ -118,9 +118,13 @@ impl Program {
 }
 
 /// Writes a program for one rank of many.
+///
+/// Ranks are those of the own group; those of the other group of an inter-communicator are counted on from there.
 pub(crate) struct Builder {
     pub rank: usize,
     pub size: usize,
+    /// Ranks of the other group.
+    pub far_size: usize,
     program: Program,
     /// Per step, whether a `Wait` names it already.
     waited: Vec<bool>,
@@ -131,7 +135,17 @@ pub(crate) type Built<T> = Result<T, DatatypeError>;
 impl Builder {
     pub fn new(rank: usize, size: usize) -> Builder {
         let program = Program { steps: Vec::new(), slots: Vec::new(), op: None };
-        Builder { rank, size, program, waited: Vec::new() }
+        Builder { rank, size, far_size: 0, program, waited: Vec::new() }
+    }
+
+    /// With another group of so many ranks.
+    pub fn with_far(self, far_size: usize) -> Builder {
+        Builder { far_size, ..self }
+    }
+
+    /// The number of a rank of the other group.
+    pub fn far(&self, rank: usize) -> usize {
+        self.size + rank
     }
 
     /// With the operation that `reduce` applies.
@@ -238,6 +252,15 @@ impl Builder {
     /// Goes on when all are complete.
     pub fn wait_all(&mut self, transfers: impl IntoIterator<Item = Transfer>) {
         transfers.into_iter().for_each(|t| self.wait(t));
+    }
+
+    /// Goes on when all that was started is complete.
+    pub fn settle(&mut self) {
+        for at in 0..self.program.steps.len() {
+            if matches!(self.program.steps[at], Step::Send { .. } | Step::Recv { .. }) {
+                self.wait(Transfer(at as u32));
+            }
+        }
     }
 
     /// Sends and receives, and goes on when both are complete. Empty halves are left out: both sides

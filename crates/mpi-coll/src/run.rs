@@ -1,7 +1,7 @@
 //! Runs a program inside the engine.
 
-use crate::errors;
 use crate::program::{Program, Step};
+use crate::{Team, errors};
 use mpi_p2p::{Activity, Context, Error, Inside, RequestId, Source, Status, Tag};
 use std::sync::Arc;
 
@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub(crate) struct Run {
     name: &'static str,
     context: Arc<Context>,
+    /// The way to the other group: its ranks are counted on from those of the own one.
+    far: Option<Arc<Context>>,
     tag: i32,
     program: Program,
     /// The next step.
@@ -21,9 +23,19 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub fn new(context: &Arc<Context>, tag: i32, name: &'static str, program: Program) -> Run {
+    pub fn new(team: &Team, tag: i32, name: &'static str, program: Program) -> Run {
         let requests = vec![None; program.steps.len()];
-        Run { name, context: context.clone(), tag, program, next: 0, requests, settled: 0, failed: None }
+        let (context, far) = (team.context().clone(), team.far().cloned());
+        Run { name, context, far, tag, program, next: 0, requests, settled: 0, failed: None }
+    }
+
+    /// Where a rank of a program is: in which context, and under which number.
+    #[inline]
+    fn way(&self, rank: u32) -> (&Arc<Context>, u32) {
+        match &self.far {
+            Some(far) if rank >= self.context.size() => (far, rank - self.context.size()),
+            _ => (&self.context, rank),
+        }
     }
 
     /// Goes through the steps until one has to wait; `true` at the end.
@@ -32,12 +44,14 @@ impl Run {
             match step {
                 Step::Send { to, data } => {
                     let buf = self.program.source(data);
-                    self.requests[self.next] = Some(inside.isend(&self.context, to, self.tag, buf)?);
+                    let (context, to) = self.way(to);
+                    self.requests[self.next] = Some(inside.isend(context, to, self.tag, buf)?);
                 }
                 Step::Recv { from, data } => {
+                    let (context, from) = self.way(from);
                     let (source, tag) = (Source::Rank(from), Tag::Is(self.tag));
                     let buf = self.program.room(data);
-                    self.requests[self.next] = Some(inside.irecv(&self.context, source, tag, buf)?);
+                    self.requests[self.next] = Some(inside.irecv(context, source, tag, buf)?);
                 }
                 Step::Wait(of) => {
                     if !self.settle(of as usize, inside)? {
@@ -65,7 +79,8 @@ impl Run {
         if let Step::Recv { from, data } = self.program.steps[step] {
             let expected = self.program.room(data).bytes();
             if status.bytes != expected as u64 {
-                return Err(errors::short(&self.context, self.name, from as usize, status.bytes, expected));
+                let (context, from) = self.way(from);
+                return Err(errors::short(context, self.name, from as usize, status.bytes, expected));
             }
         }
         Ok(true)
@@ -115,5 +130,10 @@ impl Activity for Run {
 
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn rearm(&mut self) -> bool {
+        (self.next, self.settled) = (0, 0);
+        true
     }
 }

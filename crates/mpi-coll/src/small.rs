@@ -6,7 +6,7 @@
 use crate::algorithms::{Fold, tree};
 use crate::choose::{Allgather, Allreduce, Alltoall, Broadcast, Gather, Reduce, Scatter};
 use crate::limits::{SMALL_ALLTOALL_MAX_RANKS, SMALL_BLOCK_MAX_BYTES, SMALL_REDUCE_MAX_BYTES};
-use crate::{InPlaceOr, Team, errors};
+use crate::{InPlaceOr, Root, Team, errors};
 use mpi_datatype::{Op, RecvBuf, SendBuf, SmallScratch, copy};
 use mpi_p2p::{Engine, Error, RequestId, SendMode, Source, Tag};
 
@@ -83,7 +83,13 @@ fn disseminate(e: &Engine, team: &Team) -> Result<(), Error> {
 }
 
 /// Down a binomial tree.
-pub(crate) fn broadcast(e: &Engine, team: &Team, buf: RecvBuf<'_>, root: usize) -> Option<Result<(), Error>> {
+pub(crate) fn broadcast(
+    e: &Engine,
+    team: &Team,
+    buf: RecvBuf<'_>,
+    root: impl Into<Root>,
+) -> Option<Result<(), Error>> {
+    let Root::Rank(root) = root.into() else { return None };
     let n = team.size();
     if root >= n || team.settings().choose_broadcast(n, buf.bytes()) != Broadcast::Binomial {
         return None;
@@ -169,8 +175,9 @@ pub(crate) fn reduce(
     send: InPlaceOr<SendBuf<'_>>,
     recv: Option<RecvBuf<'_>>,
     op: &Op,
-    root: usize,
+    root: impl Into<Root>,
 ) -> Option<Result<(), Error>> {
+    let Root::Rank(root) = root.into() else { return None };
     let (n, at_root) = (team.size(), team.rank() == root);
     let own = match send {
         InPlaceOr::Buf(send) => send,
@@ -217,8 +224,9 @@ pub(crate) fn gather(
     team: &Team,
     send: InPlaceOr<SendBuf<'_>>,
     recv: Option<RecvBuf<'_>>,
-    root: usize,
+    root: impl Into<Root>,
 ) -> Option<Result<(), Error>> {
+    let Root::Rank(root) = root.into() else { return None };
     let (n, r) = (team.size(), team.rank());
     let all = recv.filter(|_| r == root);
     let own = match send {
@@ -246,8 +254,9 @@ pub(crate) fn scatter(
     team: &Team,
     send: Option<SendBuf<'_>>,
     recv: InPlaceOr<RecvBuf<'_>>,
-    root: usize,
+    root: impl Into<Root>,
 ) -> Option<Result<(), Error>> {
+    let Root::Rank(root) = root.into() else { return None };
     let (n, r) = (team.size(), team.rank());
     let InPlaceOr::Buf(own) = recv else { return None };
     if root >= n

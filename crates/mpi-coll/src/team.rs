@@ -1,6 +1,7 @@
 //! The ranks that take part, and what they agree on.
 
 use crate::Settings;
+use crate::limits::{PERSISTENT_TAGS, TAGS};
 use mpi_p2p::Context;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,33 +11,55 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Debug)]
 pub struct Team {
     context: Arc<Context>,
+    /// The way to the other group, in the team of an inter-communicator.
+    far: Option<Arc<Context>>,
     settings: Arc<Settings>,
     /// Number of the next collective: its tag, so that several in flight do not mix.
     next: AtomicU32,
+    /// The same of persistent ones, which keep theirs.
+    next_persistent: AtomicU32,
 }
 
 impl Team {
     /// The team of a context in the collective plane.
     pub fn new(context: Arc<Context>, settings: Arc<Settings>) -> Team {
-        Team { context, settings, next: AtomicU32::new(0) }
+        Team { context, far: None, settings, next: AtomicU32::new(0), next_persistent: AtomicU32::new(0) }
     }
 
-    /// The context.
+    /// One of the two groups of an inter-communicator: `near` is among its ranks, `far` leads to those of the other
+    /// group. The two contexts carry nothing else.
+    pub fn between(near: Arc<Context>, far: Arc<Context>, settings: Arc<Settings>) -> Team {
+        Team { far: Some(far), ..Team::new(near, settings) }
+    }
+
+    /// The context of the calling process's own group.
     #[inline]
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// This process's rank.
+    /// The context that leads to the other group of an inter-communicator.
+    #[inline]
+    pub fn far(&self) -> Option<&Arc<Context>> {
+        self.far.as_ref()
+    }
+
+    /// This process's rank in its group.
     #[inline]
     pub fn rank(&self) -> usize {
         self.context.rank() as usize
     }
 
-    /// Number of ranks.
+    /// Number of ranks in the calling process's group.
     #[inline]
     pub fn size(&self) -> usize {
         self.context.size() as usize
+    }
+
+    /// Number of ranks in the other group; 0 when there is none.
+    #[inline]
+    pub fn far_size(&self) -> usize {
+        self.far.as_ref().map_or(0, |far| far.size() as usize)
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -47,8 +70,15 @@ impl Team {
     #[inline]
     pub(crate) fn next_tag(&self) -> i32 {
         let tag = self.next.load(Ordering::Relaxed);
-        self.next.store((tag + 1) & i32::MAX as u32, Ordering::Relaxed);
+        self.next.store((tag + 1) % TAGS, Ordering::Relaxed);
         tag as i32
+    }
+
+    /// The tag of the next persistent collective, apart from those of the others.
+    pub(crate) fn next_persistent_tag(&self) -> i32 {
+        let tag = self.next_persistent.load(Ordering::Relaxed);
+        self.next_persistent.store((tag + 1) % PERSISTENT_TAGS, Ordering::Relaxed);
+        (TAGS + tag) as i32
     }
 }
 
@@ -59,4 +89,22 @@ pub enum InPlaceOr<T> {
     InPlace,
     /// It is here.
     Buf(T),
+}
+
+/// Who the root is, as this process sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Root {
+    /// This rank: of one's own group, in an inter-communicator of the other one.
+    Rank(usize),
+    /// The calling process, for the other group of an inter-communicator (`MPI_ROOT`).
+    Root,
+    /// Another process of one's own group, for the other group of an inter-communicator (`MPI_PROC_NULL`).
+    Null,
+}
+
+impl From<usize> for Root {
+    #[inline]
+    fn from(rank: usize) -> Root {
+        Root::Rank(rank)
+    }
 }

@@ -28,6 +28,12 @@ pub trait Activity: Send {
     fn name(&self) -> &'static str {
         "operation"
     }
+
+    /// Goes back to its beginning after its end, to be run once more; false when it cannot be. Asked of
+    /// persistent activities ([`Engine::init`](crate::Engine::init)) only.
+    fn rearm(&mut self) -> bool {
+        false
+    }
 }
 
 /// The engine from inside, its lock held, on behalf of one activity.

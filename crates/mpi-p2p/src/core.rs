@@ -357,9 +357,17 @@ impl State {
     }
 
     pub fn advance(&mut self, i: u32) {
+        // One that is over, and may be started again, keeps its activity.
+        if self.requests[i].phase != Phase::Waiting {
+            return;
+        }
         let Some(mut activity) = self.requests[i].extra().activity.take() else { return };
-        match activity.advance(&mut Inside { state: self, owner: i }) {
-            Ok(Step::Pending) => self.requests[i].extra().activity = Some(activity),
+        let step = activity.advance(&mut Inside { state: self, owner: i });
+        if self.requests[i].persistent || matches!(step, Ok(Step::Pending)) {
+            self.requests[i].extra().activity = Some(activity);
+        }
+        match step {
+            Ok(Step::Pending) => {}
             Ok(Step::Done(status)) => {
                 self.requests[i].status = status;
                 self.complete(i);

@@ -269,6 +269,16 @@ impl Engine {
         id
     }
 
+    /// An activity to be started again and again with [`restart`](Engine::restart), each time after
+    /// [`Activity::rearm`].
+    pub fn init(&self, activity: Box<dyn Activity>) -> RequestId {
+        let mut core = self.enter();
+        let i = core.state.requests.alloc(Kind::Activity);
+        core.state.requests[i].status = Status::EMPTY;
+        core.state.requests[i].extra().activity = Some(activity);
+        persist(&mut core, i)
+    }
+
     /// Runs an activity to its end on this thread.
     ///
     /// # Errors
@@ -417,8 +427,11 @@ impl State {
             let detail = "only an inactive persistent request can be started";
             return Err(Error::new(ErrorClass::Request, "start", detail));
         }
-        slot.phase = Phase::Waiting;
         slot.status = Status::EMPTY;
+        if slot.kind == Kind::Activity {
+            return self.restart_activity(i);
+        }
+        slot.phase = Phase::Waiting;
         if let Some(extra) = &mut slot.extra {
             extra.transfer = crate::request::Transfer::default();
             extra.cancel_asked = false;
@@ -428,6 +441,17 @@ impl State {
             (_, SendMode::Buffered) => return self.restart_buffered(i),
             _ => self.start_send(i),
         }
+        Ok(())
+    }
+
+    fn restart_activity(&mut self, i: u32) -> Result<(), Error> {
+        let slot = &mut self.requests[i];
+        if !slot.extra().activity.as_mut().is_some_and(|activity| activity.rearm()) {
+            return Err(Error::new(ErrorClass::Request, "start", "the operation cannot be started again"));
+        }
+        slot.phase = Phase::Waiting;
+        self.serve(i);
+        self.advance(i);
         Ok(())
     }
 

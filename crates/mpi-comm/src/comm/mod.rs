@@ -38,7 +38,9 @@ pub(crate) enum Plane {
     PointToPoint = 0,
     /// Collectives, over the remote group of an inter-communicator.
     Collective = 1,
-    // 2 is the plane of one-sided communication.
+    /// Collectives inside the local group of an inter-communicator. Elsewhere 2 is the plane of one-sided
+    /// communication, which inter-communicators have not.
+    Near = 2,
     /// What this crate itself sends, inside the local group.
     Management = 3,
 }
@@ -108,7 +110,7 @@ impl Comm {
     pub(crate) fn new(core: &Arc<Core>, parts: Parts) -> Result<Comm, Error> {
         let targets = parts.remote.as_ref().map_or(&parts.group, |remote| &remote.group);
         let peers: Arc<[Ep]> = targets.members().collect();
-        let context = |plane: Plane| {
+        let context = |plane: Plane, peers: &Arc<[Ep]>| {
             core.engine.add_context(ContextSpec {
                 id: parts.id.id << 2 | plane as u32,
                 rank: parts.group.rank().unwrap_or(0),
@@ -116,11 +118,19 @@ impl Comm {
                 peers: peers.clone(),
             })
         };
+        let (collective, settings) = (context(Plane::Collective, &peers)?, core.collective_settings.clone());
+        let team = match &parts.remote {
+            None => Team::new(collective, settings),
+            Some(_) => {
+                let near = context(Plane::Near, &parts.group.members().collect())?;
+                Team::between(near, collective, settings)
+            }
+        };
         Ok(Comm(Arc::new(Inner {
             engine: core.engine.clone(),
             targets: targets.size(),
-            p2p: context(Plane::PointToPoint)?,
-            team: Team::new(context(Plane::Collective)?, core.collective_settings.clone()),
+            p2p: context(Plane::PointToPoint, &peers)?,
+            team,
             management: OnceLock::new(),
             core: core.clone(),
             group: parts.group,
@@ -189,7 +199,8 @@ impl Comm {
         while !name.is_char_boundary(end) {
             end -= 1;
         }
-        for context in [Some(&self.0.p2p), Some(self.0.team.context()), self.0.management.get()] {
+        let team = &self.0.team;
+        for context in [Some(&self.0.p2p), Some(team.context()), team.far(), self.0.management.get()] {
             context.into_iter().for_each(|context| context.set_name(&name[..end]));
         }
     }
@@ -254,10 +265,10 @@ impl Comm {
         &self.0.p2p
     }
 
-    /// The context of collectives.
+    /// The context of collectives; over the remote group of an inter-communicator.
     #[inline]
     pub fn collective_context(&self) -> &Arc<Context> {
-        self.0.team.context()
+        self.0.team.far().unwrap_or(self.0.team.context())
     }
 
     /// The ranks of collectives.
