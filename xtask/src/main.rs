@@ -48,8 +48,10 @@ enum Command {
 
 #[derive(Subcommand)]
 enum Conformance {
-    /// The examples that the package `mpi` (rsmpi) ships
+    /// What the package `mpi` (rsmpi) ships: examples, tests, documentation, and its derive macro
     Rsmpi(conformance::Options),
+    /// The examples of the package `mpi-rs` that use what rsmpi has
+    MpiRs(conformance::Options),
 }
 
 fn main() -> ExitCode {
@@ -61,7 +63,8 @@ fn main() -> ExitCode {
         Command::Fuzz(options) => checks::fuzz(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Callgrind(options) => callgrind::run(&options),
-        Command::Conformance { suite: Conformance::Rsmpi(options) } => conformance::run(&options),
+        Command::Conformance { suite: Conformance::Rsmpi(options) } => conformance::rsmpi(&options),
+        Command::Conformance { suite: Conformance::MpiRs(options) } => conformance::mpi_rs(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

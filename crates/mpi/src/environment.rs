@@ -193,7 +193,6 @@ fn abort_where_nothing_unwinds() {
 
 /// Panics where a derived datatype cannot be made: before initialisation, after finalisation, or on a thread that
 /// the thread level does not allow to call.
-#[cfg(feature = "derive")]
 pub(crate) fn check_can_build(type_name: &str) {
     assert!(
         is_initialized(),

@@ -72,6 +72,21 @@ pub mod traits {
     };
 }
 
+/// What the code of rsmpi's derive macro calls. No part of the interface.
+#[doc(hidden)]
+pub mod internal {
+    /// As in the package of that name, from the standard library.
+    pub mod once_cell {
+        /// As above.
+        pub mod sync {
+            pub use std::sync::LazyLock as Lazy;
+        }
+    }
+}
+
+#[cfg(feature = "derive")]
+pub use mpi_derive::Equivalence;
+
 #[doc(inline)]
 pub use crate::environment::{
     Threading, initialize, initialize_with_threading, is_finalized, is_initialized, time, time_resolution,

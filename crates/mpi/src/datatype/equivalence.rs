@@ -68,7 +68,6 @@ pub mod complex_datatype {
 }
 
 /// Support for the derive macro.
-#[cfg(feature = "derive")]
 pub(crate) mod derived {
     use std::any::TypeId;
     use std::collections::HashMap;
@@ -152,6 +151,14 @@ pub(crate) mod derived {
                 })
                 .as_ref()
         }
+    }
+
+    /// What rsmpi's own macro asks before it builds a datatype.
+    ///
+    /// # Panics
+    /// Outside of initialise and finalise, where a datatype cannot be made.
+    pub fn check_derive_equivalence_universe_state(type_name: &str) {
+        environment::check_can_build(type_name);
     }
 
     /// The slot of a generic type, which cannot have a `static` of its own for each instance.
