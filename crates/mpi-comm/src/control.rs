@@ -2,8 +2,9 @@
 
 use crate::limits::CONTROL_THREAD_STACK_BYTES;
 use mpi_btl::Ep;
-use mpi_p2p::{Engine, Fatal, Hooks, Report};
+use mpi_p2p::{Blocked, Engine, Fatal, Hooks, Report};
 use mpi_pmi::{Bootstrap, Client, Event, Kind, exit_status};
+use mpi_wire::waits::Wait;
 use std::sync::{Arc, Weak};
 
 /// Status of a rank that ends because nobody watches it any more.
@@ -19,7 +20,7 @@ pub(crate) fn hooks(boot: &Bootstrap) -> Hooks {
             if gathered {
                 eprintln!("mpi: rank {rank}: {blocked}");
             }
-            let _ = client.report(&blocked.to_string());
+            let _ = client.report(&blocked.to_string(), &[wait_of(blocked)]);
         }),
         // A peer that is gone is an error of the operations that need it, and the launcher knows
         // better what happened to it.
@@ -52,11 +53,14 @@ fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>) {
         Event::Abort { code, .. } => std::process::exit(exit_status(code)),
         Event::LauncherGone => std::process::exit(LAUNCHER_GONE_STATUS),
         Event::ReportWanted => {
-            let text = match engine.upgrade() {
-                Some(engine) => describe(&engine.report()),
-                None => String::from("finalised"),
+            let (text, waits) = match engine.upgrade() {
+                Some(engine) => {
+                    let report = engine.report();
+                    (describe(&report), report.blocked.iter().map(wait_of).collect())
+                }
+                None => (String::from("finalised"), Vec::new()),
             };
-            let _ = client.report(&text);
+            let _ = client.report(&text, &waits);
         }
         Event::PeerDied { rank, how } => {
             if let Some(engine) = engine.upgrade() {
@@ -66,8 +70,17 @@ fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>) {
     }
 }
 
+/// Whom a blocked call waits for.
+fn wait_of(blocked: &Blocked) -> Wait {
+    Wait { peers: blocked.waits_for.iter().map(|ep| ep.0).collect(), any: blocked.any }
+}
+
 /// A report as one line.
 fn describe(report: &Report) -> String {
+    // What finalisation waits for are receives of its own, which would tell people nothing.
+    if let Some(waits) = crate::process::finalizing() {
+        return format!("in finalize; it waits for {waits}");
+    }
     if report.blocked.is_empty() {
         let (posted, unexpected) = (report.posted_total, report.unexpected_total);
         return format!(

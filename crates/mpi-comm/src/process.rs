@@ -8,7 +8,7 @@ use crate::start;
 use mpi_btl::Btl;
 use mpi_p2p::{Engine, Error, ErrorClass};
 use mpi_pmi::Client;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
@@ -251,7 +251,7 @@ impl Process {
         let callbacks = self_comm.attributes().clear(self_comm);
         let launcher = |error: mpi_pmi::PmiError| misuse("finalize", &error.to_string());
         self.client.finalizing().map_err(launcher)?;
-        let watch = Watch::start(self.rank, self.finalize_report, self.engine.clone());
+        let watch = Watch::start(self.rank, self.finalize_report, &self.engine);
         // None attached is no error here.
         let _ = self.engine.detach_buffer();
         // Nobody leaves while others still need what it sent, or its memory.
@@ -270,32 +270,35 @@ struct Watched {
     over: Mutex<bool>,
     changed: Condvar,
     waits_for: WaitsFor,
+    /// What the user left pending; the barrier's own receives are not news.
+    pending: Vec<String>,
+}
+
+/// The finalisation that is going on, for those who ask what it waits for.
+static FINALIZING: Mutex<Weak<Watched>> = Mutex::new(Weak::new());
+
+/// What the finalisation of this process waits for; `None` while there is none.
+pub(crate) fn finalizing() -> Option<String> {
+    FINALIZING.lock().unwrap_or_else(PoisonError::into_inner).upgrade().map(|watched| watched.waits())
 }
 
 impl Watch {
-    fn start(rank: u32, after: Duration, engine: Arc<Engine>) -> Watch {
-        // What the user left pending; the barrier's own receives are not news.
-        let pending = engine.pending_summary();
+    fn start(rank: u32, after: Duration, engine: &Engine) -> Watch {
         let watched = Arc::new(Watched {
             over: Mutex::new(false),
             changed: Condvar::new(),
             waits_for: WaitsFor::default(),
+            pending: engine.pending_summary(),
         });
+        *FINALIZING.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&watched);
         let body = {
             let watched = watched.clone();
             move || {
                 if watched.is_over_within(after) {
                     return;
                 }
-                let mut waits = pending;
-                if let Some(peer) = watched.waits_for.get() {
-                    waits.push(format!("rank {peer}, or one behind it, to call finalize"));
-                }
-                if waits.is_empty() {
-                    waits = engine.pending_summary();
-                }
                 let seconds = after.as_secs_f64();
-                eprintln!("mpi: rank {rank}: finalize has waited {seconds} s for: {}", waits.join("; "));
+                eprintln!("mpi: rank {rank}: finalize has waited {seconds} s for: {}", watched.waits());
             }
         };
         let builder = std::thread::Builder::new().name(String::from("mpi-finalize"));
@@ -306,6 +309,17 @@ impl Watch {
 }
 
 impl Watched {
+    fn waits(&self) -> String {
+        let mut waits = self.pending.clone();
+        if let Some(peer) = self.waits_for.get() {
+            waits.push(format!("rank {peer}, or one behind it, to call finalize"));
+        }
+        if waits.is_empty() {
+            waits.push(String::from("what was sent to be on its way"));
+        }
+        waits.join("; ")
+    }
+
     fn is_over_within(&self, time: Duration) -> bool {
         let guard = self.over.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(guard, time, |over| !*over);

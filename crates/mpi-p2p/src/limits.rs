@@ -46,6 +46,8 @@ pub const PARK_SLICE_MIN: Duration = Duration::from_millis(2);
 pub const BLOCKED_REPORT_TIME: Duration = Duration::from_secs(30);
 /// Unexpected messages named in such a report.
 pub const BLOCKED_REPORT_MESSAGES: usize = 4;
+/// Peers that a report on a receive from any source names; with more members it names none.
+pub const BLOCKED_REPORT_PEERS: usize = 1024;
 /// The helper thread looks around this often while something needs service.
 pub const HELPER_PERIOD: Duration = Duration::from_micros(500);
 /// The helper thread goes to sleep after this time without anything to serve.

@@ -270,13 +270,22 @@ impl Engine {
         self.report_long(core, wait, long)
     }
 
-    /// Writes the operation down as blocked.
+    /// Writes the operation down as blocked, and what it waits for now: of several requests some
+    /// may have completed since the last time.
     fn note_long<W: Wait>(&self, state: &mut State, wait: &W, long: &mut Option<Long>) {
-        if long.is_none() {
-            let key = state.waiters.blocked.last().map_or(0, |b| b.0 + 1);
-            let since = Instant::now();
-            state.waiters.blocked.push((key, since, wait.facts(state)));
-            *long = Some(Long { key, since, reported: false });
+        let facts = wait.facts(state);
+        match long {
+            Some(long) => {
+                if let Some(noted) = state.waiters.blocked.iter_mut().find(|b| b.0 == long.key) {
+                    noted.2 = facts;
+                }
+            }
+            None => {
+                let key = state.waiters.blocked.last().map_or(0, |b| b.0 + 1);
+                let since = Instant::now();
+                state.waiters.blocked.push((key, since, facts));
+                *long = Some(Long { key, since, reported: false });
+            }
         }
     }
 

@@ -15,8 +15,10 @@ pub struct Blocked {
     pub my_rank: Option<i32>,
     /// Rank of the peer there; negative for any source.
     pub peer: Option<i32>,
-    /// The process behind that rank.
-    pub peer_ep: Option<Ep>,
+    /// The processes whose act would end it; empty where that is nobody in particular.
+    pub waits_for: Vec<Ep>,
+    /// One of them is enough; else all have to act.
+    pub any: bool,
     /// The tag; negative for any.
     pub tag: Option<i32>,
     /// For how long.

@@ -2,7 +2,7 @@
 
 use crate::context::Face;
 use crate::core::{State, Taken};
-use crate::limits::BLOCKED_REPORT_MESSAGES;
+use crate::limits::{BLOCKED_REPORT_MESSAGES, BLOCKED_REPORT_PEERS};
 use crate::progress::Wait;
 use crate::report::{Blocked, Waiting};
 use crate::request::{Kind, Phase, RequestId, flag};
@@ -50,7 +50,10 @@ impl Wait for ForMessage<'_> {
     fn facts(&self, state: &State) -> Blocked {
         let mut b = state.facts_on(self.op, self.cx.id);
         (b.peer, b.tag) = (Some(self.source), Some(self.tag));
-        b.peer_ep = self.cx.peers.get(self.source as usize).copied();
+        match self.cx.peers.get(self.source as usize) {
+            Some(peer) => b.waits_for.push(*peer),
+            None => state.any_member(self.cx.id, &mut b),
+        }
         b
     }
 }
@@ -83,7 +86,7 @@ impl Wait for ForAny<'_> {
         self.list.iter().flatten().for_each(|id| state.watch(*id, waiter));
     }
     fn facts(&self, state: &State) -> Blocked {
-        facts_of_list(state, "wait for any", self.list)
+        facts_of_list(state, "wait for any", self.list, true)
     }
 }
 
@@ -110,7 +113,7 @@ impl Wait for ForAll<'_> {
         }
     }
     fn facts(&self, state: &State) -> Blocked {
-        facts_of_list(state, "wait for all", &self.list[self.next.min(self.list.len())..])
+        facts_of_list(state, "wait for all", &self.list[self.next.min(self.list.len())..], false)
     }
 }
 
@@ -187,7 +190,7 @@ impl Wait for ForAllTaken<'_> {
         }
     }
     fn facts(&self, state: &State) -> Blocked {
-        facts_of_list(state, "wait for all", &self.list[self.next.min(self.list.len())..])
+        facts_of_list(state, "wait for all", &self.list[self.next.min(self.list.len())..], false)
     }
 }
 
@@ -213,12 +216,10 @@ impl Wait for ForRunner {
     }
 }
 
-fn facts_of_list(state: &State, op: &'static str, list: &[Option<RequestId>]) -> Blocked {
-    let mut open = list.iter().flatten().filter(|id| !state.is_done(**id));
-    match open.next() {
-        Some(id) => state.facts_of(op, *id, open.count()),
-        None => blocked(op),
-    }
+/// `any`: the first request that completes ends the wait; else all have to.
+fn facts_of_list(state: &State, op: &'static str, list: &[Option<RequestId>], any: bool) -> Blocked {
+    let open: Vec<RequestId> = list.iter().flatten().copied().filter(|id| !state.is_done(*id)).collect();
+    state.facts_of_several(op, &open, any)
 }
 
 fn blocked(op: &'static str) -> Blocked {
@@ -227,7 +228,8 @@ fn blocked(op: &'static str) -> Blocked {
         comm: None,
         my_rank: None,
         peer: None,
-        peer_ep: None,
+        waits_for: Vec::new(),
+        any: false,
         tag: None,
         since: Duration::ZERO,
         others: 0,
@@ -281,9 +283,41 @@ impl State {
         };
         b.peer = Some(rank);
         b.tag = Some(slot.key.tag);
-        b.peer_ep = (rank != ANY).then_some(slot.ep);
+        if rank == ANY {
+            self.any_member(slot.context, &mut b);
+        } else {
+            b.waits_for.push(slot.ep);
+        }
         b.others = others;
         b
+    }
+
+    /// What is known of several requests of which one (`any`) or all are waited for: the first, and
+    /// the peers of all.
+    fn facts_of_several(&self, op: &'static str, open: &[RequestId], any: bool) -> Blocked {
+        let Some((first, rest)) = open.split_first() else { return blocked(op) };
+        let mut b = self.facts_of(op, *first, rest.len());
+        for id in rest {
+            let other = self.facts_of(op, *id, 0);
+            // A wait of both kinds at once is told as the weaker one: nothing wrong is concluded.
+            b.any |= other.any;
+            b.waits_for.extend(other.waits_for);
+        }
+        b.any |= any;
+        b.waits_for.sort_unstable();
+        b.waits_for.dedup();
+        b
+    }
+
+    /// Any other member of the communicator could end the wait.
+    fn any_member(&self, context: u32, b: &mut Blocked) {
+        b.any = true;
+        let face = self.lanes.get(context).and_then(|lane| lane.face.as_ref());
+        let Some(face) = face else { return };
+        if face.peers.len() <= BLOCKED_REPORT_PEERS {
+            let mine = face.peers.get(face.rank as usize);
+            b.waits_for.extend(face.peers.iter().filter(|peer| Some(*peer) != mine));
+        }
     }
 
     /// What an activity waits for: the first open request of its own.
@@ -292,11 +326,8 @@ impl State {
             let s = &self.requests[*i];
             s.flags & flag::OWNED != 0 && s.owner == owner && s.phase != Phase::Done
         };
-        let mut mine = self.requests.in_use().filter(open);
-        match mine.next() {
-            Some(i) => self.facts_of(op, self.requests.id(i), mine.count()),
-            None => blocked(op),
-        }
+        let mine: Vec<RequestId> = self.requests.in_use().filter(open).map(|i| self.requests.id(i)).collect();
+        self.facts_of_several(op, &mine, false)
     }
 
     /// The first few unexpected messages of a context.

@@ -1,6 +1,7 @@
 //! What a rank may ask of its launcher, whatever protocol the launcher speaks.
 
 use crate::PmiError;
+use mpi_wire::waits::Wait;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -109,7 +110,7 @@ pub trait Client: Send + Sync {
     ///
     /// # Errors
     /// [`PmiError`].
-    fn report(&self, text: &str) -> Result<(), PmiError>;
+    fn report(&self, text: &str, waits: &[Wait]) -> Result<(), PmiError>;
 
     /// The launcher's own messages, for one thread that does nothing else. `None` after the first
     /// call, and where the protocol has no such messages (PMI, singleton).

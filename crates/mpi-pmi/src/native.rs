@@ -9,6 +9,7 @@ use crate::limits::{ANSWER_TIMEOUT, EVENTS_MAX, READ_BYTES};
 use crate::{Client, Event, Events, PmiError};
 use mpi_wire::limits::{KEY_MAX_BYTES, VALUE_MAX_BYTES};
 use mpi_wire::startup::{Frames, STARTUP_VERSION, ToLauncher, ToRank, Welcome};
+use mpi_wire::waits::Wait;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -149,8 +150,8 @@ impl Client for Native {
         }
     }
 
-    fn report(&self, text: &str) -> Result<(), PmiError> {
-        self.shared.send(&ToLauncher::Report { text: text.to_owned() }, "report")
+    fn report(&self, text: &str, waits: &[Wait]) -> Result<(), PmiError> {
+        self.shared.send(&ToLauncher::Report { text: text.to_owned(), waits: waits.to_vec() }, "report")
     }
 
     fn events(&self) -> Option<Events> {

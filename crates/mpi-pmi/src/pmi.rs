@@ -10,6 +10,7 @@ use crate::limits::{
 };
 use crate::{Bootstrap, Client, Events, Kind, PmiError, host_name, pmi1, pmi2};
 use mpi_wire::pmi1::process_mapping;
+use mpi_wire::waits::Wait;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -191,7 +192,7 @@ impl Client for Pmi {
         let _ = self.lock().abort(crate::exit_status(code), message);
     }
 
-    fn report(&self, text: &str) -> Result<(), PmiError> {
+    fn report(&self, text: &str, _: &[Wait]) -> Result<(), PmiError> {
         eprintln!("rank {}: {text}", self.rank);
         Ok(())
     }

@@ -6,6 +6,7 @@
 
 use crate::limits::{KEYSPACE_PER_RANK_MAX_BYTES, WAITING_PER_RANK_MAX};
 use mpi_wire::startup::{STARTUP_VERSION, ToLauncher, ToRank, Welcome};
+use mpi_wire::waits::Wait;
 use std::collections::HashMap;
 
 /// What the launcher is to do.
@@ -33,6 +34,8 @@ pub enum Action {
         rank: u32,
         /// Its line.
         text: String,
+        /// Its blocked calls.
+        waits: Vec<Wait>,
     },
     /// A rank broke the protocol. Its fault: the job ends.
     Broken {
@@ -149,7 +152,7 @@ impl Server {
             ToLauncher::Finalizing => r.phase = Phase::Finalizing,
             ToLauncher::Finalized => r.phase = Phase::Finalized,
             ToLauncher::Abort { code, message } => actions.push(Action::Abort { rank, code, message }),
-            ToLauncher::Report { text } => actions.push(Action::Report { rank, text }),
+            ToLauncher::Report { text, waits } => actions.push(Action::Report { rank, text, waits }),
         }
         Ok(())
     }

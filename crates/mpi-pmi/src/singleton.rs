@@ -1,6 +1,7 @@
 //! A process without a launcher: rank 0 of 1.
 
 use crate::{Bootstrap, Client, Events, Kind, PmiError, host_name};
+use mpi_wire::waits::Wait;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -65,7 +66,7 @@ impl Client for Singleton {
         eprintln!("abort({code}): {message}");
     }
 
-    fn report(&self, text: &str) -> Result<(), PmiError> {
+    fn report(&self, text: &str, _: &[Wait]) -> Result<(), PmiError> {
         eprintln!("{text}");
         Ok(())
     }

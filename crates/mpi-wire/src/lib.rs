@@ -15,6 +15,7 @@ pub mod limits;
 pub mod pmi1;
 pub mod pmi2;
 pub mod startup;
+pub mod waits;
 
 pub use codec::DecodeError;
 pub use header::{HEADER_LEN, Header, HeaderError, MAGIC};

@@ -8,6 +8,10 @@ pub const KEY_MAX_BYTES: usize = 256;
 pub const VALUE_MAX_BYTES: usize = 256 << 10;
 /// Longest text (reason, report, host name) in a start-up frame, in bytes.
 pub const TEXT_MAX_BYTES: usize = 16 << 10;
+/// Blocked calls (one per thread) that a report tells of.
+pub const WAITS_MAX: usize = 256;
+/// Peers that a blocked call names; of one that waits for more, none is named.
+pub const WAIT_PEERS_MAX: usize = 1024;
 /// Longest job id, in bytes.
 pub const JOB_MAX_BYTES: usize = 128;
 /// Longest text that an abort message carries to a peer, in bytes.

@@ -7,9 +7,10 @@
 
 use crate::codec::{DecodeError, Put, Reader};
 use crate::limits::{JOB_MAX_BYTES, KEY_MAX_BYTES, STARTUP_FRAME_MAX_BYTES, TEXT_MAX_BYTES, VALUE_MAX_BYTES};
+use crate::waits::{self, Wait};
 
 /// Version of the start-up protocol. Both sides state theirs; they must be equal.
-pub const STARTUP_VERSION: u32 = 1;
+pub const STARTUP_VERSION: u32 = 2;
 
 /// First field of the first frame, so that a stranger's bytes are recognised as such.
 const GREETING: u32 = 0x4D50_4953;
@@ -60,10 +61,12 @@ pub enum ToLauncher {
         /// Why, for people.
         message: String,
     },
-    /// What a blocked rank waits for, one line.
+    /// What a blocked rank waits for.
     Report {
-        /// The line.
+        /// One line, for people.
         text: String,
+        /// Its blocked calls; none when it runs outside of MPI.
+        waits: Vec<Wait>,
     },
 }
 
@@ -194,9 +197,10 @@ impl ToLauncher {
                 out.put_u32(*code as u32);
                 out.put_text(message, TEXT_MAX_BYTES);
             }
-            ToLauncher::Report { text } => {
+            ToLauncher::Report { text, waits } => {
                 out.put_u8(REPORT);
                 out.put_text(text, TEXT_MAX_BYTES);
+                waits::encode(waits, out);
             }
         });
     }
@@ -213,7 +217,13 @@ impl ToLauncher {
                 if greeting != GREETING {
                     return Err(DecodeError::Value { what: "greeting", value: greeting.into() });
                 }
-                ToLauncher::Hello { version: r.u32("version")?, rank: r.u32("rank")?, pid: r.u32("pid")? }
+                let version = r.u32("version")?;
+                if version != STARTUP_VERSION {
+                    // Of another version only greeting and version are known to be where they are:
+                    // enough to tell both sides which versions met.
+                    return Ok(ToLauncher::Hello { version, rank: u32::MAX, pid: 0 });
+                }
+                ToLauncher::Hello { version, rank: r.u32("rank")?, pid: r.u32("pid")? }
             }
             PUT => ToLauncher::Put {
                 key: r.text("key", KEY_MAX_BYTES)?,
@@ -229,7 +239,9 @@ impl ToLauncher {
             ABORT => {
                 ToLauncher::Abort { code: r.u32("code")? as i32, message: r.text("message", TEXT_MAX_BYTES)? }
             }
-            REPORT => ToLauncher::Report { text: r.text("report", TEXT_MAX_BYTES)? },
+            REPORT => {
+                ToLauncher::Report { text: r.text("report", TEXT_MAX_BYTES)?, waits: waits::decode(&mut r)? }
+            }
             other => return Err(DecodeError::Value { what: "kind of frame", value: other.into() }),
         };
         r.end("frame")?;
@@ -395,13 +407,14 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{WAIT_PEERS_MAX, WAITS_MAX};
     use proptest::prelude::*;
 
     fn to_launcher() -> impl Strategy<Value = ToLauncher> {
         let key = || "[a-z.]{0,40}";
         prop_oneof![
-            any::<(u32, u32, u32)>().prop_map(|(version, rank, pid)| ToLauncher::Hello {
-                version,
+            any::<(u32, u32)>().prop_map(|(rank, pid)| ToLauncher::Hello {
+                version: STARTUP_VERSION,
                 rank,
                 pid
             }),
@@ -412,8 +425,31 @@ mod tests {
             Just(ToLauncher::Finalizing),
             Just(ToLauncher::Finalized),
             any::<(i32, String)>().prop_map(|(code, message)| ToLauncher::Abort { code, message }),
-            any::<String>().prop_map(|text| ToLauncher::Report { text }),
+            (any::<String>(), waits()).prop_map(|(text, waits)| ToLauncher::Report { text, waits }),
         ]
+    }
+
+    fn waits() -> impl Strategy<Value = Vec<Wait>> {
+        let wait = (proptest::collection::vec(any::<u32>(), 0..9), any::<bool>());
+        proptest::collection::vec(wait.prop_map(|(peers, any)| Wait { peers, any }), 0..5)
+    }
+
+    #[test]
+    fn a_hello_of_another_version_is_read_as_far_as_it_is_known() {
+        let mut bytes = Vec::new();
+        ToLauncher::Hello { version: STARTUP_VERSION + 1, rank: 3, pid: 4 }.encode(&mut bytes);
+        bytes.extend_from_slice(b"fields of the future");
+        let hello = ToLauncher::decode(&bytes[4..]);
+        assert!(matches!(hello, Ok(ToLauncher::Hello { version, .. }) if version == STARTUP_VERSION + 1));
+    }
+
+    #[test]
+    fn a_wait_for_too_many_names_nobody() {
+        let waits = vec![Wait { peers: vec![7; WAIT_PEERS_MAX + 1], any: false }; WAITS_MAX + 1];
+        let mut bytes = Vec::new();
+        ToLauncher::Report { text: String::new(), waits }.encode(&mut bytes);
+        let Ok(ToLauncher::Report { waits, .. }) = ToLauncher::decode(&bytes[4..]) else { panic!() };
+        assert_eq!(waits, vec![Wait::default(); WAITS_MAX]);
     }
 
     fn welcome() -> impl Strategy<Value = Welcome> {

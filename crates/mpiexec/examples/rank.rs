@@ -4,6 +4,7 @@
 //! `rank init @1 exit:3 @all sleep:60` has rank 1 exit with 3 while the others sleep.
 
 use mpi_pmi::{Bootstrap, Event};
+use mpi_wire::waits::Wait;
 use std::io::{Read, Write};
 use std::process::exit;
 use std::time::Duration;
@@ -61,7 +62,7 @@ fn with_world(verb: &str, value: &str, world: &Bootstrap) {
         }
         "fence" => client.fence().expect("fence"),
         "events" => watch(world, value.to_owned()),
-        "report" => client.report(value).expect("report"),
+        "report" => client.report(value, &waits(value)).expect("report"),
         "again" => client.started().expect("started"),
         _ => panic!("no step is called {verb}"),
     }
@@ -91,11 +92,18 @@ fn watch(world: &Bootstrap, report: String) {
             match event {
                 Event::Abort { code, .. } => exit(code),
                 Event::LauncherGone => exit(1),
-                Event::ReportWanted => client.report(&report).expect("report"),
+                Event::ReportWanted => client.report(&report, &waits(&report)).expect("report"),
                 Event::PeerDied { .. } => {}
             }
         }
     });
+}
+
+/// Whom a report names as those it waits for: `tea for 1 2` for both, `tea for any of 1 2` for one.
+fn waits(report: &str) -> Vec<Wait> {
+    let Some((_, whom)) = report.split_once(" for ") else { return Vec::new() };
+    let peers = whom.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    vec![Wait { peers, any: whom.starts_with("any") }]
 }
 
 /// `lines:N` or `lines:N,LENGTH`: numbered lines, written in pieces that end anywhere.

@@ -6,9 +6,12 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +19,10 @@ use std::time::{Duration, Instant};
 const CASE_VARIABLE: &str = "MPI_TEST_CASE";
 /// A run that takes longer is ended and has failed. Generous: machines that test are busy.
 const RUN_LIMIT: Duration = Duration::from_secs(120);
+/// A picture that has not come by then is missing.
+const PICTURE_LIMIT: Duration = Duration::from_secs(60);
+/// How often the harness asks for it.
+const PICTURE_INTERVAL: Duration = Duration::from_millis(300);
 /// How often the harness looks whether a run has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -39,6 +46,9 @@ pub enum Expect {
     SlowSuccess,
     /// With this status, and these texts on standard error.
     Failure(i32, &'static [&'static str]),
+    /// Not at all by itself: these texts come to stand in the picture that the launcher draws when it
+    /// is asked, after which the harness ends the job.
+    Picture(&'static [&'static str]),
 }
 
 pub const BOTH: &[&str] = &["shm", "tcp"];
@@ -63,6 +73,11 @@ impl Case {
     /// The run moves so much memory that ranks may say that they wait.
     pub const fn slow(mut self) -> Case {
         self.expect = Expect::SlowSuccess;
+        self
+    }
+
+    pub const fn hangs(mut self, texts: &'static [&'static str]) -> Case {
+        self.expect = Expect::Picture(texts);
         self
     }
 
@@ -146,9 +161,14 @@ fn run_case(mpiexec: &Path, case: &Case, transport: &str, ranks: u32) -> Result<
         .spawn()
         .map_err(|e| format!("{} could not be started: {e}", mpiexec.display()))?;
     let out = collect(child.stdout.take());
-    let err = collect(child.stderr.take());
+    let heard = Heard::default();
+    let err = heard.collect(child.stderr.take());
+    if let Expect::Picture(texts) = case.expect {
+        ask_for_picture(&child, &heard, texts);
+    }
     let status = wait_bounded(&mut child)?;
-    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    let _ = err.join();
+    let (out, err) = (out.join().unwrap_or_default(), heard.text());
     let heard = quiet(&err);
     let complaint = match &case.expect {
         Expect::Success | Expect::SlowSuccess if status != Some(0) => {
@@ -156,15 +176,49 @@ fn run_case(mpiexec: &Path, case: &Case, transport: &str, ranks: u32) -> Result<
         }
         Expect::Success if !heard.is_empty() => Some("something was written to standard error".into()),
         Expect::Success | Expect::SlowSuccess => None,
+        Expect::Picture(texts) => missing(texts, &err),
         Expect::Failure(code, _) if status != Some(*code) => Some(format!("status {status:?}, not {code}")),
-        Expect::Failure(_, texts) => texts
-            .iter()
-            .find(|text| !err.contains(**text))
-            .map(|text| format!("no {text:?} in standard error")),
+        Expect::Failure(_, texts) => missing(texts, &err),
     };
     match complaint {
         None => Ok(()),
         Some(why) => Err(format!("{why}\n--- standard output\n{out}\n--- standard error\n{err}\n---")),
+    }
+}
+
+fn missing(texts: &[&str], err: &str) -> Option<String> {
+    texts.iter().find(|text| !err.contains(**text)).map(|text| format!("no {text:?} in standard error"))
+}
+
+/// Asks the launcher, as Ctrl-\\ does, until all texts have come to be seen, then ends the job.
+fn ask_for_picture(child: &Child, heard: &Heard, texts: &[&str]) {
+    let launcher = Pid::from_raw(child.id() as i32);
+    let start = Instant::now();
+    while start.elapsed() < PICTURE_LIMIT && missing(texts, &heard.text()).is_some() {
+        thread::sleep(PICTURE_INTERVAL);
+        let _ = kill(launcher, Signal::SIGQUIT);
+    }
+    let _ = kill(launcher, Signal::SIGTERM);
+}
+
+/// What has been written so far.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<u8>>>);
+
+impl Heard {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+
+    fn collect(&self, stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<()> {
+        let heard = self.0.clone();
+        thread::spawn(move || {
+            let Some(mut stream) = stream else { return };
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = stream.read(&mut bytes) {
+                heard.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&bytes[..read]);
+            }
+        })
     }
 }
 

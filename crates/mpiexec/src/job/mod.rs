@@ -8,6 +8,7 @@
 mod control;
 mod end;
 mod input;
+mod knot;
 mod mixer;
 mod picture;
 mod sink;
@@ -30,7 +31,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
-use picture::{Picture, Then};
+use picture::{Picture, Said, Then};
 use start::{Common, Rank};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -257,7 +258,7 @@ impl<'a> Running<'a> {
     }
 
     /// Takes a picture of what all ranks wait for.
-    fn take_picture(&mut self, title: String, said: BTreeMap<usize, String>, then: Then) {
+    fn take_picture(&mut self, title: String, said: BTreeMap<usize, Said>, then: Then) {
         let now = Instant::now();
         self.last_picture = Some(now);
         let asked: Vec<usize> = (0..self.ranks.len())
@@ -272,7 +273,7 @@ impl<'a> Running<'a> {
 
     /// Prints a complete picture.
     fn print_picture(&mut self, picture: &Picture) {
-        for line in picture.lines(self.ranks.len(), |rank| self.state(rank)) {
+        for line in picture.lines(self.ranks.len(), |rank| self.state(rank), |rank| self.left(rank)) {
             self.streams.message(&format!("mpiexec: {line}"));
         }
         if let Then::End(status) = picture.then {
@@ -294,6 +295,18 @@ impl<'a> Running<'a> {
         }
     }
 
+    /// How a rank came to take no part in MPI any more, if it has.
+    fn left(&self, rank: usize) -> Option<String> {
+        match (self.ranks.get(rank)?.end, self.server.phase(rank as u32)) {
+            (Some(end), _) => Some(format!("has ended ({end})")),
+            (None, RankPhase::Finalizing) => {
+                Some(String::from("has called finalize, and sends and receives nothing more"))
+            }
+            (None, RankPhase::Finalized) => Some(String::from("has finalised MPI")),
+            (None, _) => None,
+        }
+    }
+
     /// Carries out what the start-up server wants.
     fn act(&mut self, actions: Vec<Action>) {
         for action in actions {
@@ -305,7 +318,7 @@ impl<'a> Running<'a> {
                     let how = format!("called abort({code}){why}");
                     self.fail(Failure { rank: rank as usize, how, status: mpi_pmi::exit_status(code) });
                 }
-                Action::Report { rank, text } => self.report(rank as usize, text),
+                Action::Report { rank, text, waits } => self.report(rank as usize, Said { text, waits }),
                 Action::Broken { rank, reason } => self.broken(rank as usize, &reason),
             }
         }
@@ -317,9 +330,9 @@ impl<'a> Running<'a> {
     }
 
     /// A rank says what it waits for: asked, or by itself after it has waited for long.
-    fn report(&mut self, rank: usize, text: String) {
+    fn report(&mut self, rank: usize, said: Said) {
         if let Some(picture) = &mut self.picture {
-            picture.answer(rank, text);
+            picture.answer(rank, said);
             return;
         }
         let recent = self.last_picture.is_some_and(|at| at.elapsed() < self.pictures_apart);
@@ -327,7 +340,7 @@ impl<'a> Running<'a> {
             // A wait that is meant to be long says so ever more rarely.
             self.pictures_apart = self.pictures_apart.saturating_mul(2);
             let title = format!("rank {rank} has been blocked for long; what the ranks wait for:");
-            self.take_picture(title, BTreeMap::from([(rank, text)]), Then::GoOn);
+            self.take_picture(title, BTreeMap::from([(rank, said)]), Then::GoOn);
         }
     }
 

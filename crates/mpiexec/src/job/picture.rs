@@ -1,5 +1,7 @@
 //! What all ranks wait for, in one picture: the launcher asks, collects and prints.
 
+use super::knot::{self, Doing};
+use mpi_wire::waits::Wait;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -12,6 +14,15 @@ pub enum Then {
     End(i32),
 }
 
+/// What a rank says of itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Said {
+    /// In words.
+    pub text: String,
+    /// Whom its blocked calls wait for.
+    pub waits: Vec<Wait>,
+}
+
 /// A picture that is being taken.
 #[derive(Debug)]
 pub struct Picture {
@@ -20,7 +31,7 @@ pub struct Picture {
     /// Ranks that were asked and have not answered.
     pub asked: Vec<usize>,
     /// What ranks said.
-    pub said: BTreeMap<usize, String>,
+    pub said: BTreeMap<usize, Said>,
     /// When it is printed although answers are missing.
     pub until: Instant,
     /// What follows.
@@ -29,9 +40,9 @@ pub struct Picture {
 
 impl Picture {
     /// A rank says what it waits for.
-    pub fn answer(&mut self, rank: usize, text: String) {
+    pub fn answer(&mut self, rank: usize, said: Said) {
         self.asked.retain(|asked| *asked != rank);
-        self.said.insert(rank, text);
+        self.said.insert(rank, said);
     }
 
     /// Nobody is left to wait for, or the time is over.
@@ -39,17 +50,33 @@ impl Picture {
         self.asked.is_empty() || now >= self.until
     }
 
-    /// The picture's lines; `state` tells of a rank that said nothing.
-    pub fn lines(&self, size: usize, state: impl Fn(usize) -> String) -> Vec<String> {
+    /// The picture's lines; `state` tells of a rank that said nothing, `left` of one that takes no
+    /// part any more.
+    pub fn lines(
+        &self,
+        size: usize,
+        state: impl Fn(usize) -> String,
+        left: impl Fn(usize) -> Option<String>,
+    ) -> Vec<String> {
         let mut lines = vec![self.title.clone()];
+        let mut doing = BTreeMap::new();
         for rank in 0..size {
-            let what = match self.said.get(&rank) {
-                Some(text) => text.trim_end().replace('\n', "; "),
+            let said = self.said.get(&rank);
+            let what = match said {
+                Some(said) => said.text.trim_end().replace('\n', "; "),
                 None if self.asked.contains(&rank) => format!("{}; it does not answer", state(rank)),
                 None => state(rank),
             };
             lines.push(format!("  rank {rank}: {what}"));
+            let waits = said.map(|said| said.waits.clone()).unwrap_or_default();
+            let does = match left(rank) {
+                Some(how) => Doing::Left(how),
+                None if waits.is_empty() => Doing::Runs,
+                None => Doing::Waits(waits),
+            };
+            doing.insert(rank as u32, does);
         }
+        lines.extend(knot::conclusions(&doing).into_iter().map(|line| format!("  {line}")));
         lines
     }
 }
@@ -84,11 +111,18 @@ mod tests {
             then: Then::GoOn,
         };
         assert!(picture.complete(until));
-        picture.answer(0, String::from("receive from rank 1\n"));
-        let lines = picture.lines(3, |rank| format!("state {rank}"));
+        let waits = vec![Wait { peers: vec![2], any: false }];
+        picture.answer(0, Said { text: String::from("receive from rank 2\n"), waits });
+        let left = |rank| (rank == 2).then(|| String::from("has gone"));
+        let lines = picture.lines(3, |rank| format!("state {rank}"), left);
         assert_eq!(
             lines[1..],
-            ["  rank 0: receive from rank 1", "  rank 1: state 1; it does not answer", "  rank 2: state 2"]
+            [
+                "  rank 0: receive from rank 2",
+                "  rank 1: state 1; it does not answer",
+                "  rank 2: state 2",
+                "  rank 0 waits in vain: rank 2 has gone",
+            ]
         );
     }
 

@@ -1,0 +1,89 @@
+//! The picture of a job that hangs: who waits for whom, and why nobody can go on.
+
+mod support;
+
+use mpi::topology::Color;
+use mpi::traits::*;
+use std::process::ExitCode;
+use std::time::Duration;
+use support::{Case, case};
+
+const CASES: &[Case] = &[
+    case("circle_of_receives", circle_of_receives).on(&[3]).hangs(&[
+        "rank 0: receive has been blocked for",
+        "on \"MPI_COMM_WORLD\" (context 0) from rank 1, tag 7",
+        "a circle: rank 0 waits for rank 1, rank 1 waits for rank 2, rank 2 waits for rank 0",
+    ]),
+    case("both_send_first", both_send_first).on(&[2]).hangs(&[
+        "rank 1: ",
+        "send has been blocked for",
+        "a circle: rank 0 waits for rank 1, rank 1 waits for rank 0",
+    ]),
+    case("wrong_tag", wrong_tag).on(&[2]).hangs(&[
+        "on \"grid\"",
+        "from rank 1, tag 8; 1 messages are here that do not match: [from rank 1 tag 7 (4 bytes)]",
+        "rank 0 waits in vain: rank 1 has called finalize",
+    ]),
+    case("barrier_that_one_skips", barrier_that_one_skips).on(&[3]).hangs(&[
+        "rank 2: in finalize; it waits for rank 0, or one behind it, to call finalize",
+        "waits in vain: rank 2 has called finalize, and sends and receives nothing more",
+    ]),
+    case("all_receive_from_any", all_receive_from_any)
+        .on(&[2])
+        .hangs(&["from any rank, any tag", "a circle: rank 0 waits for rank 1, rank 1 waits for rank 0"]),
+    case("one_computes", one_computes).on(&[2]).hangs(&["rank 1: runs outside of MPI"]),
+];
+
+fn main() -> ExitCode {
+    support::main(CASES)
+}
+
+fn circle_of_receives() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let next = (world.rank() + 1) % world.size();
+    world.process_at_rank(next).receive_with_tag::<i32>(7);
+}
+
+fn both_send_first() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let other = world.process_at_rank(1 - world.rank());
+    other.synchronous_send(&1_i32);
+    other.receive::<i32>();
+}
+
+fn wrong_tag() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let grid = world.split_by_color(Color::with_value(0)).unwrap();
+    grid.set_name("grid");
+    if grid.rank() == 0 {
+        grid.process_at_rank(1).receive_with_tag::<i32>(8);
+    } else {
+        grid.process_at_rank(0).send_with_tag(&1_i32, 7);
+    }
+}
+
+fn barrier_that_one_skips() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    if world.rank() != 2 {
+        world.barrier();
+    }
+}
+
+fn all_receive_from_any() {
+    let universe = mpi::initialize().unwrap();
+    universe.world().any_process().receive::<i32>();
+}
+
+fn one_computes() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    if world.rank() == 0 {
+        world.process_at_rank(1).receive::<i32>();
+    } else {
+        std::thread::sleep(Duration::from_secs(100));
+    }
+}
