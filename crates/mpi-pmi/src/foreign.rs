@@ -28,7 +28,7 @@ const TRACES: &[Trace] = &[
         advice: "use mpiexec -n N PROGRAM, or under Slurm srun --mpi=pmi2 PROGRAM",
     },
     Trace {
-        launcher: "Slurm's srun",
+        launcher: "Slurm",
         names: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"],
         above_one: Some("SLURM_NTASKS"),
         advice: "use srun --mpi=pmi2 PROGRAM, or mpiexec -n N PROGRAM inside the allocation",
@@ -57,11 +57,10 @@ pub(crate) fn check(lookup: Lookup<'_>) -> Result<(), PmiError> {
     for trace in TRACES {
         let evidence: Vec<String> =
             trace.names.iter().filter_map(|name| Some(format!("{name}={}", lookup(name)?))).collect();
+        // A shell of an allocation of many tasks (salloc, sbatch) counts too: a single process there
+        // is far more often a forgotten srun or mpiexec than meant.
         let alone = trace.above_one.is_some_and(|name| {
-            // Inside an allocation but outside of a step (salloc, sbatch) a single process is no
-            // mistake: only a step sets its process id.
-            lookup("SLURM_PROCID").is_none()
-                || lookup(name).and_then(|v| v.trim().parse::<u64>().ok()).is_none_or(|n| n <= 1)
+            lookup(name).and_then(|v| v.trim().parse::<u64>().ok()).is_none_or(|n| n <= 1)
         });
         if !evidence.is_empty() && !alone {
             return Err(PmiError::Foreign {
@@ -90,6 +89,7 @@ mod tests {
             (&[("OMPI_COMM_WORLD_SIZE", "4")][..], "Open MPI", "mpiexec -n N"),
             (&[("PMIX_RANK", "0"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")], "PMIx", "--mpi=pmi2"),
             (&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "1")], "Slurm", "srun --mpi=pmi2"),
+            (&[("SLURM_NTASKS", "8")], "Slurm", "mpiexec -n N"),
             (&[("PMI_RANK", "1"), ("PMI_SIZE", "2")], "MPICH", "mpiexec -n N"),
         ] {
             let error = verdict(pairs).unwrap_err();
@@ -102,7 +102,7 @@ mod tests {
     fn a_single_process_is_no_mistake() {
         assert_eq!(verdict(&[]), Ok(()));
         assert_eq!(verdict(&[("SLURM_NTASKS", "1"), ("SLURM_PROCID", "0")]), Ok(()));
-        assert_eq!(verdict(&[("SLURM_NTASKS", "8")]), Ok(()), "a shell inside an allocation");
+        assert_eq!(verdict(&[("SLURM_NTASKS", "8"), ("MPI_ALLOW_SINGLETON", "1")]), Ok(()));
         assert_eq!(verdict(&[("OMPI_COMM_WORLD_SIZE", "4"), ("MPI_ALLOW_SINGLETON", "1")]), Ok(()));
         assert!(verdict(&[("MPI_ALLOW_SINGLETON", "yes")]).unwrap_err().contains("MPI_ALLOW_SINGLETON"));
     }

@@ -2,7 +2,7 @@
 
 use crate::cli::configfile::{self, Default as FileDefault};
 use crate::cli::table::{OPTIONS, Opt, Takes};
-use crate::cli::{Section, UsageError, Words};
+use crate::cli::{Given, Section, UsageError, Words};
 use crate::limits;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use std::time::Duration;
 /// Where a value comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// The command line.
-    Flag,
+    /// The command line, where it is spelled so.
+    Flag(String),
     /// This variable.
     Environment(String),
     /// This place in the configuration file.
@@ -165,14 +165,14 @@ fn config_file() -> Result<Vec<FileDefault>, UsageError> {
 
 /// Values by option, with the precedence of their origins.
 struct Values<'a> {
-    given: &'a [(&'static Opt, String)],
+    given: &'a [Given],
     outside: &'a Outside,
 }
 
 impl Values<'_> {
     fn find(&self, name: &str) -> Option<(&str, Origin)> {
-        if let Some((_, value)) = self.given.iter().rev().find(|(opt, _)| opt.name == name) {
-            return Some((value, Origin::Flag));
+        if let Some(given) = self.given.iter().rev().find(|given| given.opt.name == name) {
+            return Some((&given.value, Origin::Flag(given.spelled.clone())));
         }
         if let Some((opt, value)) = self.outside.environment.iter().find(|(opt, _)| opt.name == name) {
             return Some((value, Origin::Environment(opt.variable())));
@@ -198,7 +198,8 @@ impl Values<'_> {
         UsageError::new(match self.find(name) {
             Some((value, Origin::Environment(variable))) => format!("{variable}={value:?}: {reason}"),
             Some((value, Origin::File(place))) => format!("{place}: {name} = {value:?}: {reason}"),
-            Some((value, _)) => format!("-{name} {value:?}: {reason}"),
+            Some((value, Origin::Flag(spelled))) => format!("{spelled} {value:?}: {reason}"),
+            Some((value, Origin::Default)) => format!("-{name} {value:?}: {reason}"),
             None => format!("-{name}: {reason}"),
         })
     }
@@ -210,6 +211,7 @@ impl Job {
     /// # Errors
     /// [`UsageError`] with the option and the reason.
     pub fn new(words: Words, outside: &Outside) -> Result<Job, UsageError> {
+        agree(&words.job)?;
         let values = Values { given: &words.job, outside };
         let oversubscribe = oversubscribe(&words, &values)?;
         let programs =
@@ -219,8 +221,8 @@ impl Job {
             env: words
                 .job
                 .iter()
-                .filter(|(opt, _)| opt.name == "genv")
-                .map(|(_, v)| pair(v))
+                .filter(|given| given.opt.name == "genv")
+                .map(|given| pair(&given.value))
                 .collect::<Result<Vec<_>, _>>()?,
             tag: values.flag("tag-output")?,
             timestamp: values.flag("timestamp-output")?,
@@ -242,11 +244,26 @@ impl Job {
     }
 }
 
+/// An option that is given twice says the same twice: silently taking one of two would be a guess.
+fn agree(given: &[Given]) -> Result<(), UsageError> {
+    let single = |g: &&Given| matches!(g.opt.takes, Takes::Value(_));
+    for (at, later) in given.iter().enumerate().filter(|(_, g)| single(g)) {
+        let earlier = given[..at].iter().find(|g| std::ptr::eq(g.opt, later.opt) && g.value != later.value);
+        if let Some(earlier) = earlier {
+            return Err(UsageError::new(format!(
+                "{} {:?} and {} {:?}: give one of them",
+                earlier.spelled, earlier.value, later.spelled, later.value
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn oversubscribe(words: &Words, values: &Values<'_>) -> Result<Oversubscribe, UsageError> {
     // On the command line the later of the two wins; a flag beats the other's variable.
-    let last = words.job.iter().rev().find(|(opt, _)| opt.name.ends_with("oversubscribe"));
+    let last = words.job.iter().rev().find(|given| given.opt.name.ends_with("oversubscribe"));
     let refuse = match last {
-        Some((opt, _)) => opt.name == "no-oversubscribe",
+        Some(given) => given.opt.name == "no-oversubscribe",
         None => values.flag("no-oversubscribe")?,
     };
     Ok(match (refuse, values.flag("oversubscribe")?) {
@@ -290,6 +307,7 @@ fn errhandler(values: &Values<'_>) -> Result<Option<String>, UsageError> {
 }
 
 fn program(section: &Section, outside: &Outside) -> Result<Program, UsageError> {
+    agree(&section.options)?;
     let values = Values { given: &section.options, outside };
     let count = match values.get("n").map(str::parse::<usize>) {
         None => None,
@@ -307,14 +325,14 @@ fn program(section: &Section, outside: &Outside) -> Result<Program, UsageError> 
             return Err(UsageError::new("no program is given; mpiexec --help shows how it is used"));
         }
     };
-    let env = section.options.iter().filter(|(opt, _)| opt.name == "env");
+    let env = section.options.iter().filter(|given| given.opt.name == "env");
     Ok(Program {
         count,
         what,
         arguments: words.collect(),
         wdir: values.get("wdir").map(PathBuf::from),
         path: values.get("path").map(str::to_owned),
-        env: env.map(|(_, v)| pair(v)).collect::<Result<Vec<_>, _>>()?,
+        env: env.map(|given| pair(&given.value)).collect::<Result<Vec<_>, _>>()?,
     })
 }
 
@@ -343,7 +361,7 @@ fn cargo_target(values: &Values<'_>) -> Result<Option<CargoTarget>, UsageError> 
         (None, None) => {
             // Asked of the command line only: as defaults they wait for a target.
             let names = ["package", "release", "profile", "features", "no-default-features"];
-            return match names.iter().find(|name| matches!(values.find(name), Some((_, Origin::Flag)))) {
+            return match names.iter().find(|name| matches!(values.find(name), Some((_, Origin::Flag(_))))) {
                 Some(name) => Err(values.bad(name, "goes with --example or --bin")),
                 None => Ok(None),
             };
@@ -390,7 +408,7 @@ pub fn show(words: &Words, outside: &Outside) -> String {
     for opt in OPTIONS.iter().filter(|opt| opt.has_default()) {
         let (value, origin) = values.find(opt.name).unwrap_or((unset(opt), Origin::Default));
         let origin = match origin {
-            Origin::Flag => String::from("command line"),
+            Origin::Flag(_) => String::from("command line"),
             Origin::Environment(variable) => format!("environment, {variable}"),
             Origin::File(place) => format!("file, {place}"),
             Origin::Default => format!("default; set by {}", opt.variable()),
@@ -415,12 +433,12 @@ fn unset(opt: &Opt) -> &'static str {
 
 /// The flag is on the command line.
 pub fn given(words: &Words, name: &str) -> bool {
-    words.job.iter().any(|(opt, _)| opt.name == name)
+    words.job.iter().any(|given| given.opt.name == name)
 }
 
 /// The first value on the command line.
 pub fn given_value<'a>(words: &'a Words, name: &str) -> Option<&'a OsStr> {
-    words.job.iter().find(|(opt, _)| opt.name == name).map(|(_, value)| OsStr::new(value.as_str()))
+    words.job.iter().find(|given| given.opt.name == name).map(|given| OsStr::new(given.value.as_str()))
 }
 
 #[cfg(test)]
@@ -442,14 +460,17 @@ mod tests {
             ("-n x a", "-n \"x\": expected"),
             ("-n 99999999999999999999 a", "-n \"99999999999999999999\": expected"),
             ("-n 5000 a", "-n \"5000\": at most 4096"),
+            ("-np 0 a", "-np \"0\": a program needs"),
+            ("-n 2 -np 3 a", "-n \"2\" and -np \"3\": give one of them"),
+            ("--timeout 2 --timeout 3 a", "--timeout \"2\" and --timeout \"3\": give one"),
             ("-n 2", "no program"),
-            ("--timeout 0 a", "-timeout \"0\""),
-            ("--timeout nan a", "-timeout \"nan\""),
-            ("--timeout 1e300 a", "-timeout \"1e300\""),
-            ("--stdin some a", "-stdin \"some\""),
-            ("--bind-to moon a", "-bind-to \"moon\""),
-            ("--host nowhere a", "-host \"nowhere\": this release"),
-            ("--release a", "-release \"true\": goes with"),
+            ("--timeout 0 a", "--timeout \"0\""),
+            ("-timeout nan a", "-timeout \"nan\""),
+            ("--timeout=1e300 a", "--timeout \"1e300\""),
+            ("--stdin some a", "--stdin \"some\""),
+            ("--bind-to moon a", "--bind-to \"moon\""),
+            ("--hosts nowhere a", "--hosts \"nowhere\": this release"),
+            ("--release a", "--release \"true\": goes with"),
             ("--example a --bin b", "-example and -bin"),
             ("-x MPIEXEC_SURELY_NOT_SET a", "-x MPIEXEC_SURELY_NOT_SET: no such"),
             ("-x =1 a", "\"=1\" is no"),

@@ -27,7 +27,7 @@ fn parse_programs(name: &str, text: &str) -> Result<Words, UsageError> {
         }
         let parsed = parse::parse(words.into_iter().map(OsString::from))
             .map_err(|e| UsageError::new(format!("{name}:{number}:1: {e}")))?;
-        if parsed.job.iter().any(|(opt, _)| opt.name == "configfile") {
+        if parsed.job.iter().any(|given| given.opt.name == "configfile") {
             return Err(UsageError::new(format!("{name}:{number}:1: -configfile inside a configfile")));
         }
         all.job.extend(parsed.job);

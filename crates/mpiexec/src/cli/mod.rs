@@ -9,6 +9,17 @@ pub mod table;
 use std::ffi::OsString;
 use table::Opt;
 
+/// One option of the command line.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// Which.
+    pub opt: &'static Opt,
+    /// Its value, `true` for a flag.
+    pub value: String,
+    /// As it was written, without the value: `-np`, `--timeout`.
+    pub spelled: String,
+}
+
 /// The command line, a setting or the placement makes no sense: exit status 2, nothing started.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
@@ -25,7 +36,7 @@ impl UsageError {
 #[derive(Debug, Default)]
 pub struct Words {
     /// Options for the whole job, in order.
-    pub job: Vec<(&'static Opt, String)>,
+    pub job: Vec<Given>,
     /// The programs, at least one section.
     pub sections: Vec<Section>,
 }
@@ -34,7 +45,7 @@ pub struct Words {
 #[derive(Debug, Default)]
 pub struct Section {
     /// Options for this program, in order.
-    pub options: Vec<(&'static Opt, String)>,
+    pub options: Vec<Given>,
     /// Program and arguments; with a Cargo target, arguments only.
     pub words: Vec<OsString>,
 }

@@ -1,7 +1,7 @@
 //! From words to options and programs. Knows the table and nothing of what options mean.
 
 use super::table::{self, Opt, Scope, Support, Takes};
-use super::{Section, UsageError, Words};
+use super::{Given, Section, UsageError, Words};
 use std::ffi::OsString;
 
 /// Reads the words behind `mpiexec`.
@@ -24,7 +24,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Words, UsageEr
 /// Reads up to the next `:` (true) or the end (false).
 fn read_section(
     rest: &mut impl Iterator<Item = OsString>,
-    job: &mut Vec<(&'static Opt, String)>,
+    job: &mut Vec<Given>,
     section: &mut Section,
 ) -> Result<bool, UsageError> {
     while let Some(word) = rest.next() {
@@ -39,10 +39,10 @@ fn read_section(
         if option == "-" {
             return Ok(program_words(rest, section));
         }
-        let (opt, value) = read_option(option, rest)?;
-        match opt.scope {
-            Scope::Job => job.push((opt, value)),
-            Scope::Program => section.options.push((opt, value)),
+        let given = read_option(option, rest)?;
+        match given.opt.scope {
+            Scope::Job => job.push(given),
+            Scope::Program => section.options.push(given),
         }
     }
     Ok(false)
@@ -59,11 +59,8 @@ fn program_words(rest: &mut impl Iterator<Item = OsString>, section: &mut Sectio
     false
 }
 
-fn read_option(
-    option: &str,
-    rest: &mut impl Iterator<Item = OsString>,
-) -> Result<(&'static Opt, String), UsageError> {
-    let spelled = format!("-{option}");
+fn read_option(option: &str, rest: &mut impl Iterator<Item = OsString>) -> Result<Given, UsageError> {
+    let spelled = format!("-{}", option.split_once('=').map_or(option, |(name, _)| name));
     let name = option.strip_prefix('-').unwrap_or(option);
     let (name, attached) = match name.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
@@ -71,7 +68,7 @@ fn read_option(
     };
     let (opt, attached) = match table::find(name) {
         Some(opt) => (opt, attached),
-        None => count_attached(name).ok_or_else(|| unknown(&spelled))?,
+        None => count_attached(name).ok_or_else(|| unknown(&spelled, name))?,
     };
     if let Support::Refused(why) = opt.support {
         return Err(UsageError::new(format!("{spelled}: {why}")));
@@ -91,7 +88,7 @@ fn read_option(
             if first.contains('=') { first } else { format!("{first}={}", next("a value")?) }
         }
     };
-    Ok((opt, value))
+    Ok(Given { opt, value, spelled })
 }
 
 /// `-n4`, `-np4`: the one option whose value people write without a space.
@@ -101,10 +98,42 @@ fn count_attached(name: &str) -> Option<(&'static Opt, Option<String>)> {
     all_digits.then(|| table::find("n").map(|opt| (opt, Some(digits.to_owned())))).flatten()
 }
 
-fn unknown(spelled: &str) -> UsageError {
-    UsageError::new(format!(
-        "unknown option {spelled}; options of the program follow the program (or --), see mpiexec --help"
-    ))
+/// Options of other launchers, and what stands for them here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("N", "-n is the number of ranks"),
+    ("c", "-n is the number of ranks"),
+    (
+        "mca",
+        "there are no MCA parameters: MPI_BTL chooses the transport, mpiexec --show-config lists the settings",
+    ),
+    ("use-hwthread-cpus", "ranks use all processors that they may; --bind-to core binds them"),
+    ("cpu-bind", "the option is --bind-to"),
+    ("binding", "the option is --bind-to"),
+    ("prepend-rank", "the option is -l"),
+    ("nolocal", "this release runs jobs on one machine"),
+];
+
+/// How much alike two names must be, from 0 to 1, for one to be a slip of the other.
+const ALIKE: f64 = 0.75;
+
+fn unknown(spelled: &str, name: &str) -> UsageError {
+    let hint = match ELSEWHERE.iter().find(|(other, _)| *other == name) {
+        Some((_, hint)) => (*hint).to_owned(),
+        None => match resembling(name) {
+            Some(known) => format!("did you mean {}{known}?", if known.len() > 1 { "--" } else { "-" }),
+            None => String::from("options of the program follow the program (or --), see mpiexec --help"),
+        },
+    };
+    UsageError::new(format!("unknown option {spelled}; {hint}"))
+}
+
+/// The option whose name is closest, if one is close.
+fn resembling(name: &str) -> Option<&'static str> {
+    let names = table::OPTIONS.iter().flat_map(|opt| opt.aliases.iter().copied().chain([opt.name]));
+    let score = |known: &str| strsim::jaro_winkler(known, name);
+    // Of one letter everything is made.
+    let close = names.filter(|known| known.len() > 2 && score(known) >= ALIKE);
+    close.max_by(|a, b| score(a).total_cmp(&score(b)))
 }
 
 #[cfg(test)]
@@ -113,8 +142,8 @@ mod tests {
 
     fn words(line: &str) -> Result<String, String> {
         let parsed = parse(line.split_whitespace().map(OsString::from)).map_err(|e| e.to_string())?;
-        let show = |options: &[(&'static Opt, String)]| {
-            options.iter().map(|(o, v)| format!("{}={v} ", o.name)).collect::<String>()
+        let show = |options: &[Given]| {
+            options.iter().map(|given| format!("{}={} ", given.opt.name, given.value)).collect::<String>()
         };
         let sections: Vec<String> = parsed
             .sections
@@ -156,7 +185,11 @@ mod tests {
             ("-env A", "-env needs a value"),
             ("--hostfile h a", "--hostfile: this release runs jobs on one machine"),
             ("-file f a", "-file: the format"),
-            ("-nx4 a", "unknown option -nx4"),
+            ("-nx4 a", "unknown option -nx4; options of the program"),
+            ("--timout 3 a", "unknown option --timout; did you mean --timeout?"),
+            ("--tag-ouput a", "unknown option --tag-ouput; did you mean --tag-output?"),
+            ("--mca btl self a", "unknown option --mca; there are no MCA parameters: MPI_BTL"),
+            ("-N 2 a", "unknown option -N; -n is the number of ranks"),
         ] {
             let error = words(line).unwrap_err();
             assert!(error.starts_with(expected), "{line}: {error}");
