@@ -27,5 +27,9 @@ pub const PEER_FAILURE_GRACE: Duration = Duration::from_secs(1);
 /// Time that the transports have, at the end, to get out what was sent.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Time that a rank that ends the job gives to what it has printed; who holds the stream may never
+/// let it go.
+pub const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// Stack of the control thread, in bytes: it formats lines and calls the launcher.
 pub const CONTROL_THREAD_STACK_BYTES: usize = 256 * 1024;

@@ -3,7 +3,7 @@
 use crate::comm::{Comm, WaitsFor};
 use crate::core::Predefined;
 use crate::errhandler::fatal;
-use crate::limits::CLOSE_TIMEOUT;
+use crate::limits::{CLOSE_TIMEOUT, CONTROL_THREAD_STACK_BYTES, FLUSH_TIMEOUT};
 use crate::start;
 use mpi_btl::Btl;
 use mpi_p2p::{Engine, Error, ErrorClass};
@@ -237,10 +237,26 @@ pub fn abort(code: i32, message: &str) -> ! {
 }
 
 fn end_job(code: i32, message: &str) -> ! {
+    flush_output();
     if let Ok(process) = running("abort") {
         process.client.abort(code, message);
     }
     std::process::exit(mpi_pmi::exit_status(code))
+}
+
+/// Hands what the program has printed to the launcher before the launcher hears of the end, so that
+/// it is shown before the report of it. Another thread may hold the stream for ever, so the wait is
+/// bounded.
+fn flush_output() {
+    let (flushed, done) = std::sync::mpsc::channel();
+    let flush = move || {
+        let _ = std::io::Write::flush(&mut std::io::stdout());
+        let _ = flushed.send(());
+    };
+    let builder = std::thread::Builder::new().stack_size(CONTROL_THREAD_STACK_BYTES);
+    if builder.spawn(flush).is_ok() {
+        let _ = done.recv_timeout(FLUSH_TIMEOUT);
+    }
 }
 
 impl Process {
@@ -303,7 +319,7 @@ impl Watch {
         };
         let builder = std::thread::Builder::new().name(String::from("mpi-finalize"));
         // Without the thread there is one line less in a rare case.
-        let _ = builder.stack_size(crate::limits::CONTROL_THREAD_STACK_BYTES).spawn(body);
+        let _ = builder.stack_size(CONTROL_THREAD_STACK_BYTES).spawn(body);
         Watch(watched)
     }
 }

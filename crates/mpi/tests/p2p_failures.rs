@@ -19,6 +19,9 @@ const CASES: &[Case] = &[
     case("negative_tag", negative_tag).on(&[2]).fails(4, &["tag -5", "MPI_COMM_WORLD"]),
     case("no_such_rank", no_such_rank).on(&[2]).fails(101, &["there is no rank 2", "which has 2 ranks"]),
     case("panic_while_others_wait", panic_while_others_wait).on(&[3]).fails(101, &["the heat is off"]),
+    case("partial_line_before_a_panic", partial_line_before_a_panic)
+        .on(&[2])
+        .says_in_order(101, &["before it ends", "rank 1 (pid "]),
     case("panic_with_running_requests", panic_with_running_requests).on(&[2]).fails(101, &["in the middle"]),
     case("dropped_request", dropped_request).on(&[1]).fails(101, &["dropped without being completed"]),
     case("leaked_request", leaked_request).on(&[1]).fails(101, &["dropped without being completed"]),
@@ -99,6 +102,16 @@ fn panic_while_others_wait() {
         panic!("the heat is off");
     }
     world.process_at_rank(1).receive::<i32>();
+}
+
+/// What was printed without a newline stands before the report of the death.
+fn partial_line_before_a_panic() {
+    let universe = mpi::initialize().unwrap();
+    if universe.world().rank() == 1 {
+        print!("before it ends");
+        panic!("here");
+    }
+    universe.world().process_at_rank(1).receive::<i32>();
 }
 
 /// Neither the guard nor the scope waits for the peer while the panic unwinds.

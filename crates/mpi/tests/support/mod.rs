@@ -9,6 +9,8 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,6 +48,8 @@ pub enum Expect {
     SlowSuccess,
     /// With this status, and these texts on standard error.
     Failure(i32, &'static [&'static str]),
+    /// With this status, and these texts in this order where both streams are one.
+    InOrder(i32, &'static [&'static str]),
     /// Not at all by itself: these texts come to stand in the picture that the launcher draws when it
     /// is asked, after which the harness ends the job.
     Picture(&'static [&'static str]),
@@ -73,6 +77,11 @@ impl Case {
     /// The run moves so much memory that ranks may say that they wait.
     pub const fn slow(mut self) -> Case {
         self.expect = Expect::SlowSuccess;
+        self
+    }
+
+    pub const fn says_in_order(mut self, status: i32, texts: &'static [&'static str]) -> Case {
+        self.expect = Expect::InOrder(status, texts);
         self
     }
 
@@ -149,7 +158,9 @@ fn mpiexec() -> PathBuf {
 }
 
 fn run_case(mpiexec: &Path, case: &Case, transport: &str, ranks: u32) -> Result<(), String> {
-    let mut child = Command::new(mpiexec)
+    let (both, ours) = UnixStream::pair().map_err(|e| format!("no pair of sockets: {e}"))?;
+    let mut command = Command::new(mpiexec);
+    command
         .args(["--timeout", &(RUN_LIMIT.as_secs() - 10).to_string(), "-n", &ranks.to_string()])
         .arg(std::env::current_exe().expect("a running program has a path"))
         .env(CASE_VARIABLE, case.name)
@@ -157,10 +168,19 @@ fn run_case(mpiexec: &Path, case: &Case, transport: &str, ranks: u32) -> Result<
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("{} could not be started: {e}", mpiexec.display()))?;
-    let out = collect(child.stdout.take());
+        .stderr(Stdio::piped());
+    if matches!(case.expect, Expect::InOrder(..)) {
+        let stream = || both.try_clone().map(|both| Stdio::from(OwnedFd::from(both)));
+        command.stdout(stream().map_err(|e| e.to_string())?).stderr(stream().map_err(|e| e.to_string())?);
+    }
+    let mut child =
+        command.spawn().map_err(|e| format!("{} could not be started: {e}", mpiexec.display()))?;
+    // The pair ends with the launcher, as pipes do.
+    drop((command, both));
+    let out = match child.stdout.take() {
+        Some(pipe) => collect(Some(pipe)),
+        None => collect(Some(ours)),
+    };
     let heard = Heard::default();
     let err = heard.collect(child.stderr.take());
     if let Expect::Picture(texts) = case.expect {
@@ -177,13 +197,27 @@ fn run_case(mpiexec: &Path, case: &Case, transport: &str, ranks: u32) -> Result<
         Expect::Success if !heard.is_empty() => Some("something was written to standard error".into()),
         Expect::Success | Expect::SlowSuccess => None,
         Expect::Picture(texts) => missing(texts, &err),
-        Expect::Failure(code, _) if status != Some(*code) => Some(format!("status {status:?}, not {code}")),
+        Expect::Failure(code, _) | Expect::InOrder(code, _) if status != Some(*code) => {
+            Some(format!("status {status:?}, not {code}"))
+        }
+        Expect::InOrder(_, texts) => out_of_order(texts, &out),
         Expect::Failure(_, texts) => missing(texts, &err),
     };
     match complaint {
         None => Ok(()),
         Some(why) => Err(format!("{why}\n--- standard output\n{out}\n--- standard error\n{err}\n---")),
     }
+}
+
+fn out_of_order(texts: &[&str], out: &str) -> Option<String> {
+    let mut rest = out;
+    for text in texts {
+        match rest.split_once(text) {
+            Some((_, after)) => rest = after,
+            None => return Some(format!("no {text:?} where it should be")),
+        }
+    }
+    None
 }
 
 fn missing(texts: &[&str], err: &str) -> Option<String> {
