@@ -9,7 +9,7 @@ use anyhow::{bail, ensure};
 use crate::checks::FuzzOptions;
 use crate::shell::Cmd;
 use crate::workspace::{cargo, root, target};
-use crate::{callgrind, checks, conformance, tidy};
+use crate::{callgrind, checks, conformance, surface, tidy};
 
 const STEP_LIMIT: Duration = Duration::from_secs(1200);
 
@@ -30,6 +30,7 @@ const STEPS: &[Step] = &[
         cargo_step("clippy -p mpi --no-default-features --features shm -- -D warnings")
     }),
     ("tidy", tidy::run),
+    ("surface", || surface::run(&surface::Options::default())),
     ("documents", documents),
     ("test", checks::test),
     ("loom", checks::loom),

@@ -9,6 +9,7 @@ mod checks;
 mod ci;
 mod conformance;
 mod shell;
+mod surface;
 mod tidy;
 mod workspace;
 
@@ -39,6 +40,8 @@ enum Command {
     Bench(bench::Options),
     /// Instructions per small message, under valgrind
     Callgrind(callgrind::Options),
+    /// Every public item of rsmpi, and where it is here
+    Surface(surface::Options),
     /// Programs written for other implementations, unmodified, on ours
     Conformance {
         #[command(subcommand)]
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Loom => checks::loom(),
         Command::Fuzz(options) => checks::fuzz(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Surface(options) => surface::run(&options),
         Command::Callgrind(options) => callgrind::run(&options),
         Command::Conformance { suite: Conformance::Rsmpi(options) } => conformance::rsmpi(&options),
         Command::Conformance { suite: Conformance::MpiRs(options) } => conformance::mpi_rs(&options),

@@ -16,6 +16,7 @@ use std::time::Duration;
 use anyhow::ensure;
 
 use self::package::Program;
+pub use self::package::from_registry;
 use crate::shell::Cmd;
 use crate::workspace::{cargo, root, target};
 
