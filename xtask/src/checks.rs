@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 
 use crate::shell::{Cmd, exists};
 use crate::workspace::{cargo, root, target};
@@ -39,6 +39,36 @@ pub fn test() -> anyhow::Result<()> {
         .dir(root())
         .run(TEST_LIMIT)?;
     Cmd::new(cargo()).words("test --workspace --all-features --doc").dir(root()).run(TEST_LIMIT)
+}
+
+/// The oldest Rust that the workspace promises to compile with, on everything that users and we compile.
+pub fn oldest_rust() -> anyhow::Result<()> {
+    let rustup = || Cmd::new("rustup").without_env("RUSTUP_TOOLCHAIN").without_env("CARGO").dir(root());
+    let toolchain = oldest_promised()?;
+    let there = || rustup().words("run").arg(&toolchain).words("rustc --version").capture(INSTALL_LIMIT);
+    if !there().is_ok_and(|outcome| outcome.ok()) {
+        println!("installing Rust {toolchain}");
+        let install = rustup().words("toolchain install --profile minimal --no-self-update").arg(&toolchain);
+        let installed = install.capture(INSTALL_LIMIT);
+        if !installed.as_ref().is_ok_and(|outcome| outcome.ok()) {
+            let why = installed.map_or_else(|e| e.to_string(), |outcome| outcome.tail(1));
+            println!("skipped: Rust {toolchain} cannot be had here: {why}");
+            return Ok(());
+        }
+    }
+    rustup()
+        .words("run")
+        .arg(&toolchain)
+        .words("cargo check --quiet --workspace --all-features --all-targets")
+        .env("CARGO_TARGET_DIR", target().join("oldest-rust"))
+        .run(TEST_LIMIT)
+}
+
+/// `rust-version` of the workspace's manifest.
+fn oldest_promised() -> anyhow::Result<String> {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml"))?;
+    let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    Ok(version.context("the workspace has no rust-version")?.trim_matches('"').to_owned())
 }
 
 /// Every crate whose tests are models under loom. They are built apart, as `--cfg loom` changes every crate.

@@ -29,6 +29,7 @@ const STEPS: &[Step] = &[
     ("lint shared memory alone", || {
         cargo_step("clippy -p mpi --no-default-features --features shm -- -D warnings")
     }),
+    ("oldest Rust", checks::oldest_rust),
     ("tidy", tidy::run),
     ("surface", || surface::run(&surface::Options::default())),
     ("documents", documents),
