@@ -63,10 +63,10 @@ impl BtlTx for Tx {
             What::End(_) => false,
         });
         let hold_per_mille = state.config.hold_per_mille;
-        let held = behind || (msg.more && !pending && state.rng.chance(hold_per_mille));
+        let held = behind || (msg.more && state.rng.chance(hold_per_mille));
         let message = Message { header: msg.header, body, taken: 0, shown: 0, goes: Goes::Undecided, held };
         state.push(self.me, to, What::Message(message));
-        if held && (pending || !msg.more) {
+        if held && !msg.more {
             release(&mut state, self.me, to);
         }
         Ok(match (pending, held && msg.more) {

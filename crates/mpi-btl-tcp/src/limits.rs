@@ -29,6 +29,9 @@ pub const EVENTS: usize = 64;
 pub const HOLD_LIMIT_BYTES: usize = 8 << 10;
 /// Held messages of one peer are pushed out from this size on.
 pub const COALESCE_BYTES: usize = 32 << 10;
+/// The same where lent bodies wait: as much in one call costs the kernel far less than message by
+/// message (docs/decisions/0020).
+pub const COALESCE_LENT_BYTES: usize = 512 << 10;
 /// Size of a buffer for messages that wait.
 pub const QUEUE_BUFFER_BYTES: usize = 64 << 10;
 /// Bytes that wait for one peer before it answers `Full` (lent bodies do not count).
@@ -38,10 +41,11 @@ pub const QUEUE_MAX_PIECES: usize = 1024;
 /// Buffers kept for later use.
 pub const SPARE_BUFFERS: usize = 8;
 /// Pieces handed to the kernel at once.
-pub const GATHER_PIECES: usize = 16;
-/// Bytes handed to the kernel at once. The kernel passes them on while it still copies, so shorter
-/// pieces gain nothing (docs/decisions/0020); the bound is for the time that a call may take.
-pub const SEND_PIECE_BYTES: usize = 1 << 20;
+pub const GATHER_PIECES: usize = 64;
+/// Bytes handed to the kernel at once: the longest eager message with its header. The kernel passes them
+/// on while it still copies, so shorter pieces gain nothing (docs/decisions/0020); the bound is for the
+/// time that a call may take.
+pub const SEND_PIECE_BYTES: usize = (1 << 20) + (4 << 10);
 /// Peers whose waiting messages are tried in one poll without a readiness call.
 pub const DRAINS_PER_POLL: usize = 4;
 
@@ -56,6 +60,9 @@ pub const ONE_PIECE_BYTES: usize = 512;
 pub const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// Where it allows less than this, the kernel's own tuning does better than a fixed size.
 pub const SOCKET_BUFFER_MIN_BYTES: usize = 1 << 20;
+
+/// Congestion control between processes of one host: every kernel has it, and it does not pace.
+pub const LOCAL_CONGESTION_CONTROL: &[u8] = b"reno";
 
 /// A connection that has not proved who it is by then is dropped.
 pub const PROOF_TIMEOUT: Duration = Duration::from_secs(5);

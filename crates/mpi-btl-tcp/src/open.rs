@@ -4,8 +4,8 @@ use crate::address;
 use crate::core::Core;
 use crate::limits::{
     ADDRESSES_MAX, EAGER_LIMIT_BYTES, EAGER_LIMIT_MAX_BYTES, INLINE_LIMIT_BYTES, KEEPALIVE_IDLE,
-    KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, LISTEN_BACKLOG, SOCKET_BUFFER_BYTES, SOCKET_BUFFER_MIN_BYTES,
-    UNACKNOWLEDGED_TIMEOUT,
+    KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, LISTEN_BACKLOG, LOCAL_CONGESTION_CONTROL, SOCKET_BUFFER_BYTES,
+    SOCKET_BUFFER_MIN_BYTES, UNACKNOWLEDGED_TIMEOUT,
 };
 use crate::rx::Rx;
 use crate::tx::Tx;
@@ -82,6 +82,16 @@ pub(crate) fn prepare(socket: &Socket) -> io::Result<()> {
         let _ = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
     }
     Ok(())
+}
+
+/// On one host there is no queue to guard: a congestion control that paces (bbr) only pays timers.
+pub(crate) fn spare_pacing(socket: &Socket) {
+    let ip = |address: io::Result<SockAddr>| address.ok().and_then(|a| a.as_socket()).map(|a| a.ip());
+    let (own, theirs) = (ip(socket.local_addr()), ip(socket.peer_addr()));
+    if own.is_some() && own == theirs {
+        // Best effort: the system's choice works too.
+        let _ = socket.set_tcp_congestion(LOCAL_CONGESTION_CONTROL);
+    }
 }
 
 /// The system lets us set a buffer that is worth setting. A fixed size ends the kernel's own

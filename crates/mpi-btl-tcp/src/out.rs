@@ -5,6 +5,7 @@ use crate::limits::{
 };
 use crate::sys::{self, Piece};
 use mpi_btl::{Body, OpId, Span};
+use mpi_wire::HEADER_LEN;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -30,15 +31,36 @@ impl Spare {
 enum Part {
     /// Our copy, from byte `at` on.
     Own { buffer: Vec<u8>, at: usize },
+    /// A header in front of a lent body, from byte `at` on: not worth a buffer.
+    Head { bytes: [u8; HEADER_LEN], at: usize },
     /// What is left of a lent body.
     Lent { left: Span, op: OpId },
+}
+
+impl Part {
+    fn piece(&self) -> Piece<'_> {
+        match self {
+            Part::Own { buffer, at } => Piece::out(&buffer[*at..]),
+            Part::Head { bytes, at } => Piece::out(&bytes[*at..]),
+            Part::Lent { left, .. } => Piece::lent(*left),
+        }
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        match self {
+            Part::Own { at, .. } | Part::Head { at, .. } => *at += bytes,
+            Part::Lent { left, .. } => *left = left.after(bytes),
+        }
+    }
 }
 
 /// A queue of bytes in order.
 #[derive(Default)]
 pub(crate) struct Out {
     parts: VecDeque<Part>,
+    /// Copied bytes, headers included.
     own_bytes: usize,
+    lent_bytes: usize,
     /// A send of so many bytes was refused: the engine waits to hear that there is room.
     pub refused: Option<usize>,
 }
@@ -51,6 +73,11 @@ impl Out {
     /// Bytes of our own that wait.
     pub fn own_bytes(&self) -> usize {
         self.own_bytes
+    }
+
+    /// All bytes that wait.
+    pub fn bytes(&self) -> usize {
+        self.own_bytes + self.lent_bytes
     }
 
     /// A message with so many bytes to be copied finds room. An empty queue takes anything.
@@ -74,26 +101,27 @@ impl Out {
         }
     }
 
-    /// Appends a copy of memory that is lent for the length of the call.
-    pub fn push_span(&mut self, span: Span, spare: &mut Spare) {
-        if !span.is_empty() {
-            sys::append(self.room(span.len(), spare), span);
-        }
-    }
-
     /// Appends lent memory.
     pub fn push_lent(&mut self, left: Span, op: OpId) {
+        self.lent_bytes += left.len();
         self.parts.push_back(Part::Lent { left, op });
     }
 
-    /// Appends a message from byte `skip` of header and body on. `lend`: a lent body is not copied.
-    /// True when it stays lent.
+    /// Appends the header of a lent body.
+    fn push_head(&mut self, head: &[u8; HEADER_LEN], at: usize) {
+        if at < HEADER_LEN {
+            self.own_bytes += HEADER_LEN - at;
+            self.parts.push_back(Part::Head { bytes: *head, at });
+        }
+    }
+
+    /// Appends a message from byte `skip` of header and body on.
+    /// True when its body stays lent.
     pub fn push_message(
         &mut self,
-        head: &[u8],
+        head: &[u8; HEADER_LEN],
         body: Body<'_>,
         mut skip: usize,
-        lend: bool,
         spare: &mut Spare,
     ) -> bool {
         let after = |bytes: &mut usize, len: usize| {
@@ -102,7 +130,11 @@ impl Out {
             from
         };
         let from = after(&mut skip, head.len());
-        self.push(&head[from..], spare);
+        if matches!(body, Body::Lent(..)) {
+            self.push_head(head, from);
+        } else {
+            self.push(&head[from..], spare);
+        }
         match body {
             Body::Bytes(a) => {
                 let from = after(&mut skip, a.len());
@@ -116,11 +148,10 @@ impl Out {
             }
             Body::Lent(span, op) => {
                 let left = span.after(after(&mut skip, span.len()));
-                if lend && !left.is_empty() {
+                if !left.is_empty() {
                     self.push_lent(left, op);
                     return true;
                 }
-                self.push_span(left, spare);
             }
         }
         false
@@ -138,10 +169,7 @@ impl Out {
             let mut pieces = [Piece::EMPTY; GATHER_PIECES];
             let (mut count, mut total) = (0, 0);
             for part in self.parts.iter().take(GATHER_PIECES) {
-                let mut piece = match part {
-                    Part::Own { buffer, at } => Piece::out(&buffer[*at..]),
-                    Part::Lent { left, .. } => Piece::lent(*left),
-                };
+                let mut piece = part.piece();
                 piece.cut(0, SEND_PIECE_BYTES - total);
                 total += piece.len();
                 pieces[count] = piece;
@@ -170,10 +198,11 @@ impl Out {
         for part in self.parts.drain(..) {
             match part {
                 Part::Own { buffer, .. } => spare.give(buffer),
+                Part::Head { .. } => {}
                 Part::Lent { op, .. } => ops.push(op),
             }
         }
-        self.own_bytes = 0;
+        (self.own_bytes, self.lent_bytes) = (0, 0);
         ops
     }
 
@@ -195,28 +224,21 @@ impl Out {
 
     fn advance(&mut self, mut sent: usize, done: &mut Vec<OpId>, spare: &mut Spare) {
         while let Some(front) = self.parts.front_mut() {
-            let len = match front {
-                Part::Own { buffer, at } => buffer.len() - *at,
-                Part::Lent { left, .. } => left.len(),
-            };
+            let len = front.piece().len();
+            let gone = sent.min(len);
+            match front {
+                Part::Lent { .. } => self.lent_bytes -= gone,
+                Part::Own { .. } | Part::Head { .. } => self.own_bytes -= gone,
+            }
             if sent < len {
-                match front {
-                    Part::Own { at, .. } => {
-                        *at += sent;
-                        self.own_bytes -= sent;
-                    }
-                    Part::Lent { left, .. } => *left = left.after(sent),
-                }
+                front.skip(sent);
                 return;
             }
             sent -= len;
             match self.parts.pop_front() {
-                Some(Part::Own { buffer, .. }) => {
-                    self.own_bytes -= len;
-                    spare.give(buffer);
-                }
+                Some(Part::Own { buffer, .. }) => spare.give(buffer),
                 Some(Part::Lent { op, .. }) => done.push(op),
-                None => {}
+                Some(Part::Head { .. }) | None => {}
             }
         }
     }

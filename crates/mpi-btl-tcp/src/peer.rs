@@ -91,6 +91,7 @@ impl Core {
             self.remove(token);
             return;
         }
+        crate::open::spare_pacing(&socket);
         peer.conns.push(token);
         peer.state = State::Up;
         if peer.sending.is_none() {

@@ -125,12 +125,6 @@ pub(crate) fn fill(into: Span, bytes: &[u8]) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), into.ptr(), bytes.len()) }
 }
 
-/// Copies the rest of a body that was to be lent, at the caller's wish, out of it.
-pub(crate) fn append(to: &mut Vec<u8>, from: Span) {
-    // SAFETY: the caller of `send` keeps the memory valid and unchanged for the length of that call.
-    to.extend_from_slice(unsafe { std::slice::from_raw_parts(from.ptr(), from.len()) });
-}
-
 fn checked(n: isize) -> io::Result<usize> {
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }

@@ -1,13 +1,17 @@
 //! The sending half.
 
 use crate::core::Core;
-use crate::limits::{COALESCE_BYTES, FIRST_PIECE_BYTES, HOLD_LIMIT_BYTES, ONE_PIECE_BYTES, SEND_PIECE_BYTES};
+use crate::limits::{
+    COALESCE_BYTES, COALESCE_LENT_BYTES, FIRST_PIECE_BYTES, HOLD_LIMIT_BYTES, ONE_PIECE_BYTES,
+    SEND_PIECE_BYTES,
+};
 use crate::peer::{State, goodbye};
 use crate::sys::{self, Piece};
 use crate::{NAME, address};
 use mpi_btl::{
     Am, Body, BtlTx, Caps, ConnectError, Ep, OpId, PeerInfo, RegionKey, RemoteError, SendError, Sent, Span,
 };
+use mpi_wire::HEADER_LEN;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -130,22 +134,33 @@ impl Core {
         if peer.closed {
             return Err(SendError::Down("this side said goodbye".to_owned()));
         }
-        // Holding back is for small messages: what fills a packet goes at once, uncopied.
-        let hold = msg.more && msg.body.len() < HOLD_LIMIT_BYTES && !matches!(msg.body, Body::Lent(..));
-        if peer.held && msg.body.len() >= HOLD_LIMIT_BYTES {
+        let lent = matches!(msg.body, Body::Lent(..));
+        // Small messages are held back as copies, lent ones as they are; the first of a burst to a
+        // peer goes at once, so that the peer begins. What is between fills a packet and goes too.
+        let hold = msg.more && if lent { peer.held } else { msg.body.len() < HOLD_LIMIT_BYTES };
+        if peer.held && !hold && msg.body.len() >= HOLD_LIMIT_BYTES {
             self.drain(ep);
         }
         self.send_now(ep, msg, &head, hold)
     }
 
-    fn send_now(&mut self, ep: Ep, msg: &Am<'_>, head: &[u8], hold: bool) -> Result<Sent, SendError> {
+    fn send_now(
+        &mut self,
+        ep: Ep,
+        msg: &Am<'_>,
+        head: &[u8; HEADER_LEN],
+        hold: bool,
+    ) -> Result<Sent, SendError> {
         let Some(peer) = self.peers.get_mut(ep.0 as usize).and_then(Option::as_deref_mut) else {
             return Err(SendError::Down("no peer is known under this number".to_owned()));
         };
         if peer.out.is_empty() && !hold {
             if let (State::Up, Some(socket)) = (&peer.state, &peer.socket) {
-                let sent = match send_direct(socket.as_fd(), head, &msg.body, msg.more) {
-                    Ok(n) if n == head.len() + msg.body.len() => return Ok(self.in_kernel(ep, msg.more)),
+                let cork = msg.more && !matches!(msg.body, Body::Lent(..));
+                let sent = match send_direct(socket.as_fd(), head, &msg.body, cork) {
+                    Ok(n) if n == head.len() + msg.body.len() => {
+                        return Ok(self.in_kernel(ep, cork, msg.more));
+                    }
                     Ok(n) => n,
                     Err(e) => {
                         let why = e.to_string();
@@ -153,7 +168,7 @@ impl Core {
                         return Err(SendError::Down(why));
                     }
                 };
-                let pending = peer.out.push_message(head, msg.body, sent, true, &mut self.spare);
+                let pending = peer.out.push_message(head, msg.body, sent, &mut self.spare);
                 self.drain(ep);
                 return Ok(self.became(ep, pending));
             }
@@ -162,10 +177,10 @@ impl Core {
     }
 
     /// All of a message is in the kernel; one that others are to follow owes a flush.
-    fn in_kernel(&mut self, ep: Ep, cork: bool) -> Sent {
+    fn in_kernel(&mut self, ep: Ep, cork: bool, more: bool) -> Sent {
         match self.peers.get_mut(ep.0 as usize).and_then(Option::as_deref_mut) {
-            Some(peer) if cork => {
-                peer.corked = true;
+            Some(peer) if more => {
+                peer.corked = cork;
                 if !peer.held {
                     peer.held = true;
                     self.held.push(ep);
@@ -181,7 +196,13 @@ impl Core {
     }
 
     /// The message waits: for a connection, behind others, or because more is to come.
-    fn enqueue(&mut self, ep: Ep, msg: &Am<'_>, head: &[u8], hold: bool) -> Result<Sent, SendError> {
+    fn enqueue(
+        &mut self,
+        ep: Ep,
+        msg: &Am<'_>,
+        head: &[u8; HEADER_LEN],
+        hold: bool,
+    ) -> Result<Sent, SendError> {
         let Some(peer) = self.peers.get_mut(ep.0 as usize).and_then(Option::as_deref_mut) else {
             return Err(SendError::Down("no peer is known under this number".to_owned()));
         };
@@ -198,8 +219,8 @@ impl Core {
             peer.out.refused = Some(copied);
             return Err(SendError::Full);
         }
-        let pending = peer.out.push_message(head, msg.body, 0, true, &mut self.spare);
-        let hold = hold && peer.out.own_bytes() < COALESCE_BYTES;
+        let pending = peer.out.push_message(head, msg.body, 0, &mut self.spare);
+        let hold = hold && peer.out.own_bytes() < COALESCE_BYTES && peer.out.bytes() < COALESCE_LENT_BYTES;
         match peer.state {
             State::Idle => self.dial(ep),
             State::Up if hold => {
@@ -207,7 +228,7 @@ impl Core {
                     peer.held = true;
                     self.held.push(ep);
                 }
-                return Ok(Sent::Held);
+                return Ok(if pending { Sent::Pending } else { Sent::Held });
             }
             // Behind others that the socket did not take, polling goes on.
             State::Up if self.blocked.contains(&ep) => {}

@@ -52,7 +52,8 @@ pub enum Sent {
     /// [`BtlTx::flush`], which the caller owes, or for its connection or room in the socket, which
     /// need polling. The caller keeps both up until [`BtlTx::quiet`].
     Held,
-    /// The body is lent until [`Sink::completed`].
+    /// The body is lent until [`Sink::completed`]. With [`Am::more`] the message may wait for the next
+    /// [`BtlTx::flush`], as for `Held`.
     Pending,
 }
 

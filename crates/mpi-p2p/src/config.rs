@@ -54,6 +54,8 @@ pub struct Limits {
     /// Eager sends above this size, in bytes, that did not leave at once lend their memory where the
     /// transport takes that.
     pub lend_above_bytes: usize,
+    /// The same from this size on, in bytes, for immediate sends behind others since the last flush.
+    pub lend_in_burst_bytes: usize,
     /// Time after which a blocked operation is reported.
     pub blocked_report: Duration,
 }
@@ -63,6 +65,7 @@ impl Default for Limits {
         Limits {
             unexpected_mark_bytes: limits::UNEXPECTED_MARK_BYTES,
             lend_above_bytes: limits::LEND_ABOVE_BYTES,
+            lend_in_burst_bytes: limits::LEND_IN_BURST_BYTES,
             blocked_report: limits::BLOCKED_REPORT_TIME,
         }
     }

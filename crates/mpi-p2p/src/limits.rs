@@ -57,3 +57,6 @@ pub const BUFFERED_OVERHEAD_BYTES: usize = 64;
 /// Eager sends above this size lend their memory where the transport takes that, rather than have it
 /// copied when there is no room; synchronous ones are announced without data.
 pub const LEND_ABOVE_BYTES: usize = 64 << 10;
+/// The same for an immediate send that others came before since the last flush: the transport may
+/// then send many in one call.
+pub const LEND_IN_BURST_BYTES: usize = 16 << 10;

@@ -30,7 +30,9 @@ impl State {
     pub fn send_now(&mut self, face: &Face, dest: u32, tag: i32, buf: &SendBuf<'_>, more: bool) -> bool {
         let Some(&ep) = face.peers.get(dest as usize) else { return false };
         let peer = self.peers.at(ep);
-        if buf.bytes() >= peer.fast_below {
+        if buf.bytes() >= peer.fast_below
+            || (more && buf.bytes() >= self.limits.lend_in_burst_bytes && peer.caps.lend)
+        {
             return false;
         }
         let Some(bytes) = buf.contiguous() else { return false };
@@ -93,6 +95,7 @@ impl State {
         }
         let id = self.requests.id(i);
         self.start_send(i);
+        self.since_flush += 1;
         // A buffered send is complete for its caller; the request lives on by itself.
         Ok(if mode == SendMode::Buffered { RequestId::DONE } else { id })
     }
@@ -207,7 +210,11 @@ impl State {
     fn offer_eager(&mut self, i: u32) -> Offer {
         let slot = &self.requests[i];
         let (ep, memory) = (slot.ep, slot.memory);
-        if memory.plain && memory.bytes > self.limits.lend_above_bytes && self.peers.at(ep).caps.lend {
+        let burst = self.since_flush > 0 && memory.bytes >= self.limits.lend_in_burst_bytes;
+        if memory.plain
+            && (burst || memory.bytes > self.limits.lend_above_bytes)
+            && self.peers.at(ep).caps.lend
+        {
             return self.offer_lent(i);
         }
         let result = self.with_data(i, |state, bytes| {
@@ -228,8 +235,11 @@ impl State {
         let (ep, memory) = (self.requests[i].ep, self.requests[i].memory);
         let header = self.header_of(i, memory.bytes);
         let id = OpId(self.requests.id(i).get());
-        match self.transmit(ep, header, Body::Lent(memory.span(0, memory.bytes), id)) {
+        // In a burst the transport may keep it until the flush, to send many at once.
+        let more = self.since_flush > 0;
+        match self.transmit_more(ep, header, Body::Lent(memory.span(0, memory.bytes), id), more) {
             Ok(Sent::Pending) => {
+                self.owed |= more;
                 let slot = &mut self.requests[i];
                 slot.phase = Phase::Draining;
                 slot.extra().transfer.lent = 1;
@@ -306,8 +316,18 @@ impl State {
 
     /// Hands a message to the peer's backend.
     pub fn transmit(&mut self, ep: Ep, header: Header, body: Body<'_>) -> Result<Sent, SendError> {
+        self.transmit_more(ep, header, body, false)
+    }
+
+    fn transmit_more(
+        &mut self,
+        ep: Ep,
+        header: Header,
+        body: Body<'_>,
+        more: bool,
+    ) -> Result<Sent, SendError> {
         let route = usize::from(self.peers.at(ep).route);
-        let sent = self.tx[route].send(ep, Am { header, body, more: false })?;
+        let sent = self.tx[route].send(ep, Am { header, body, more })?;
         self.owed |= sent == Sent::Held;
         Ok(sent)
     }

@@ -124,6 +124,7 @@ impl Program {
         }
         if rng.below(2) == 0 {
             limits.lend_above_bytes = 100;
+            limits.lend_in_burst_bytes = 20;
         }
         let world = World::new(seed, config, limits);
         for e in &world.engines {
