@@ -184,6 +184,7 @@ fn side(segment: i32, slot: u32) -> Side {
         node_slot: Some(1 - slot),
         host: "here".into(),
         addresses: Default::default(),
+        guest_secret: None,
     };
     tx.connect(&peer).expect("connects");
     let buffer = vec![0; 4 << 20];

@@ -39,6 +39,7 @@ impl Harness for Node {
                 node_slot: Some(rank),
                 host: "localhost".to_owned(),
                 addresses: Default::default(),
+                guest_secret: None,
             };
             End { tx: opened.tx, rx: opened.rx, info }
         };

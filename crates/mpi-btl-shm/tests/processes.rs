@@ -66,6 +66,7 @@ impl Rank {
             node_slot: Some(1 - slot),
             host: "here".into(),
             addresses: Default::default(),
+            guest_secret: None,
         };
         rank.tx.connect(&peer).expect("connects");
         rank

@@ -44,6 +44,7 @@ impl Net {
             node_slot: None,
             host: "simulated".to_owned(),
             addresses: [(SimBtl::NAME.to_owned(), (index as u32).to_le_bytes().to_vec())].into(),
+            guest_secret: None,
         }
     }
 

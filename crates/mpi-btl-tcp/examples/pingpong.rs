@@ -205,6 +205,7 @@ fn main() {
         node_slot: None,
         host: "localhost".to_owned(),
         addresses: [("tcp".to_owned(), peer_address)].into(),
+        guest_secret: None,
     };
     side.tx.connect(&info).expect("the other side is there");
     if !first {

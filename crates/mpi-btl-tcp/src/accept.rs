@@ -8,7 +8,7 @@ use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_POLL, PROOF_TIMEOUT, UNPROVEN_EVIC
 use crate::peer::State;
 use crate::{open, sys};
 use mpi_btl::Ep;
-use mpi_wire::hello::{Acceptor, HELLO_LEN, HELLO_REPLY_LEN, Hello, Identity, PROOF_LEN};
+use mpi_wire::hello::{Acceptor, HELLO_LEN, HELLO_REPLY_LEN, Hello, Identity, PROOF_LEN, guest_secret};
 use nix::sys::epoll::EpollFlags;
 use std::io;
 use std::os::fd::AsFd;
@@ -143,7 +143,11 @@ impl Core {
         }
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).ok()?;
-        Acceptor::new(self.secret, self.me, &hello, nonce).ok()
+        let secret = match hello.from.job == self.me.job {
+            true => self.secret,
+            false => guest_secret(&self.secret, hello.from.job),
+        };
+        Acceptor::new(secret, self.me, &hello, nonce).ok()
     }
 
     /// Two ranks that dial each other at the same time need one connection, not two: the lower

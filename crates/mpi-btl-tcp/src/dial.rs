@@ -72,10 +72,11 @@ impl Core {
         let Some(peer) = self.peer(ep) else { return };
         let Some(&target) = peer.addresses.get(address) else { return };
         let to = peer.identity;
+        let secret = peer.guest_secret.unwrap_or(self.secret);
         let result = start(target).and_then(|(socket, connected)| {
             let mut nonce = [0; 32];
             getrandom::fill(&mut nonce).map_err(io::Error::other)?;
-            let dialer = Some(Dialer::new(self.secret, self.me, to, nonce));
+            let dialer = Some(Dialer::new(secret, self.me, to, nonce));
             let attempt = Attempt { ep, address, dialer, connected, reply: [0; HELLO_REPLY_LEN], got: 0 };
             self.add(socket, Role::Dialing(attempt), EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT)
         });

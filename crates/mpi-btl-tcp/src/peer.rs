@@ -24,6 +24,8 @@ pub(crate) struct Peer {
     pub identity: Identity,
     pub host: String,
     pub addresses: Vec<SocketAddr>,
+    /// What proves us to a peer of another job.
+    pub guest_secret: Option<[u8; 32]>,
     pub state: State,
     /// The connection that carries what we send; the other, if there are two, only receives.
     pub sending: Option<Token>,
@@ -44,6 +46,7 @@ impl Peer {
             identity,
             host: String::new(),
             addresses: Vec::new(),
+            guest_secret: None,
             state: State::Idle,
             sending: None,
             socket: None,

@@ -55,6 +55,7 @@ impl BtlTx for Tx {
         let known = core.know(peer.ep, identity);
         known.host.clone_from(&peer.host);
         known.addresses = addresses;
+        known.guest_secret = peer.guest_secret;
         core.name_stranger(identity, peer.ep);
         Ok(())
     }

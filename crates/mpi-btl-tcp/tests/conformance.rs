@@ -39,6 +39,7 @@ impl Harness for Tcp {
                 node_slot: None,
                 host: "localhost".to_owned(),
                 addresses: [("tcp".to_owned(), address)].into(),
+                guest_secret: None,
             };
             End { tx: opened.tx, rx: opened.rx, info }
         };

@@ -84,6 +84,7 @@ fn a_rank() {
         ep: Ep(other),
         world_rank: other,
         addresses: [("tcp".to_owned(), peer)].into(),
+        guest_secret: None,
         ..end.info.clone()
     };
     end.tx.connect(&info).expect("known");

@@ -114,3 +114,31 @@ fn one_host_offers_loopback_and_several_hosts_never_do() {
         Err(e) => assert!(e.to_string().contains("no interface that is up"), "{e}"),
     }
 }
+
+#[test]
+fn jobs_that_let_each_other_in_connect_and_others_do_not() {
+    use mpi_wire::hello::{JobTag, guest_secret};
+    let host_env = OpenEnv { job: "host".to_owned(), secret: [1; 32], ..env(0) };
+    let guest_env = OpenEnv { job: "guest".to_owned(), secret: [2; 32], ..env(0) };
+    let (mut host, mut guest) = (open_with(&host_env).unwrap(), open_with(&guest_env).unwrap());
+    let key = guest_secret(&host_env.secret, JobTag::of("guest"));
+    let theirs = mpi_btl::PeerInfo { ep: Ep(7), guest_secret: Some(key), ..host.info.clone() };
+    let ours = mpi_btl::PeerInfo { ep: Ep(9), guest_secret: None, ..guest.info.clone() };
+    guest.tx.connect(&theirs).unwrap();
+    host.tx.connect(&ours).unwrap();
+    guest.tx.send(Ep(7), am(5, Body::Bytes(b""))).unwrap();
+    let (mut host_log, mut guest_log) = (Recorder::new(0), Recorder::new(0));
+    until("a guest's message", &mut [(&mut host, &mut host_log), (&mut guest, &mut guest_log)], |w| {
+        w[0].1.tags(Ep(9)) == [5]
+    });
+    // One that has only its own secret is turned away.
+    let mut liar = open_with(&OpenEnv { job: "liar".to_owned(), ..guest_env }).unwrap();
+    let theirs = mpi_btl::PeerInfo { ep: Ep(7), guest_secret: Some([2; 32]), ..host.info.clone() };
+    liar.tx.connect(&theirs).unwrap();
+    liar.tx.send(Ep(7), am(6, Body::Bytes(b""))).unwrap();
+    let mut liar_log = Recorder::new(0);
+    until("the refusal", &mut [(&mut host, &mut host_log), (&mut liar, &mut liar_log)], |w| {
+        !w[1].1.downs(Ep(7)).is_empty()
+    });
+    assert_eq!(host_log.introduced, [] as [u32; 0]);
+}

@@ -24,6 +24,8 @@ pub struct PeerInfo {
     pub host: String,
     /// What each backend of the peer published.
     pub addresses: Addresses,
+    /// The secret that a peer of another job let this job have; `None` for one of the own job.
+    pub guest_secret: Option<[u8; 32]>,
 }
 
 /// A peer cannot be reached by this backend.

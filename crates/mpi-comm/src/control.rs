@@ -81,6 +81,10 @@ fn describe(report: &Report) -> String {
     if let Some(waits) = crate::process::finalizing() {
         return format!("in finalize; it waits for {waits}");
     }
+    let outside = crate::dynamic::waiting_outside();
+    if !outside.is_empty() {
+        return outside.join("; also: ");
+    }
     if report.blocked.is_empty() {
         let (posted, unexpected) = (report.posted_total, report.unexpected_total);
         return format!(

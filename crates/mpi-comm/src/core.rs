@@ -2,6 +2,7 @@
 
 use crate::comm::{Comm, Id, Parts};
 use crate::context_ids::ContextIds;
+use crate::dynamic::Beyond;
 use crate::errhandler::ErrorHandler;
 use crate::group::Group;
 use crate::topology::Topology;
@@ -24,6 +25,21 @@ pub(crate) struct Core {
     pub(crate) collective_settings: Arc<Settings>,
     /// Held while a context is added that several threads may want at once.
     pub(crate) making_context: Mutex<()>,
+    /// The way to other worlds; none in a simulated one.
+    pub(crate) beyond: Option<Arc<Beyond>>,
+}
+
+impl Core {
+    /// An order of processes that is the same in all of them.
+    pub(crate) fn precedes(&self, a: Ep, b: Ep) -> bool {
+        match &self.beyond {
+            Some(beyond) => {
+                let (a, b) = (beyond.identity(a), beyond.identity(b));
+                (a.job, a.rank) < (b.job, b.rank)
+            }
+            None => a < b,
+        }
+    }
 }
 
 /// What a process knows of the machine it runs on.
@@ -58,10 +74,22 @@ impl Predefined {
         node: Node,
         collective_settings: Settings,
     ) -> Result<Predefined, Error> {
+        Predefined::with_others(engine, me, size, node, collective_settings, None)
+    }
+
+    /// As [`Predefined::assemble`], with a way to other worlds.
+    pub(crate) fn with_others(
+        engine: Arc<Engine>,
+        me: Ep,
+        size: u32,
+        node: Node,
+        collective_settings: Settings,
+        beyond: Option<Arc<Beyond>>,
+    ) -> Result<Predefined, Error> {
         let collective_settings = Arc::new(collective_settings);
         let ids = Arc::new(ContextIds::new(&[WORLD_ID, SELF_ID]));
-        let core =
-            Arc::new(Core { engine, ids, me, node, collective_settings, making_context: Mutex::new(()) });
+        let making_context = Mutex::new(());
+        let core = Arc::new(Core { engine, ids, me, node, collective_settings, making_context, beyond });
         let comm = |id, group, name: &str| {
             Comm::new(
                 &core,

@@ -1,5 +1,6 @@
 //! Who the processes of the world are, and where: what each publishes and how others read it.
 
+use crate::dynamic::Foreign;
 use mpi_btl::{Addresses, Ep, PeerInfo};
 use mpi_p2p::Directory;
 use mpi_pmi::Client;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 pub(crate) const KEY: &str = "peer";
 
 /// What a process publishes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Card {
     pub(crate) host: String,
     /// Slot in the segment of its node.
@@ -97,13 +98,15 @@ pub(crate) struct World {
     /// Every process is on this host and has published nothing: its slot in the segment is its rank.
     pub(crate) unpublished: bool,
     pub(crate) client: Arc<dyn Client>,
+    /// Those of other worlds.
+    pub(crate) foreign: Arc<Foreign>,
 }
 
 impl Directory for World {
     fn lookup(&self, ep: Ep) -> Result<PeerInfo, String> {
         let rank = ep.0;
         if rank >= self.size {
-            return Err(format!("process {rank} is not in the world of {}", self.size));
+            return self.foreign.lookup(ep);
         }
         let card = match self.unpublished {
             true => Card {
@@ -128,11 +131,15 @@ impl Directory for World {
             node_slot,
             host: card.host,
             addresses: card.addresses,
+            guest_secret: None,
         })
     }
 
     fn identify(&self, job: &str, world_rank: u32) -> Option<Ep> {
-        (job == self.job && world_rank < self.size).then_some(Ep(world_rank))
+        if job != self.job {
+            return self.foreign.identify(job, world_rank);
+        }
+        (world_rank < self.size).then_some(Ep(world_rank))
     }
 }
 

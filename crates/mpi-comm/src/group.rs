@@ -95,6 +95,15 @@ impl Group {
         (0..self.size()).map(|rank| self.member(rank).unwrap_or(self.me))
     }
 
+    /// Whether any member's number is one of those for which `holds`, which are all numbers from
+    /// some number on.
+    pub(crate) fn reaches(&self, holds: impl Fn(Ep) -> bool) -> bool {
+        match &self.members {
+            Members::Run { first, count } => *count > 0 && holds(Ep(first + (count - 1))),
+            Members::List(list) => list.iter().any(|ep| holds(*ep)),
+        }
+    }
+
     /// All of `self` in order, then those of `other` that are not in `self`.
     pub fn union(&self, other: &Group) -> Group {
         let mine = self.index();

@@ -16,6 +16,7 @@ mod context_ids;
 mod control;
 mod core;
 mod directory;
+mod dynamic;
 mod errhandler;
 mod group;
 mod info;
@@ -34,13 +35,16 @@ pub use attributes::{
     AttributeValue, CopyCallback, DeleteCallback, Keyval, OnCopy, create_keyval, free_keyval,
 };
 pub use comm::{Comm, Dest, Matched, NULL_STATUS, Neighbours, PendingComm, Source, SplitKind};
+pub use dynamic::{
+    SpawnCommand, close_port, join, lookup_name, open_port, publish_name, spawn_limit, unpublish_name,
+};
 pub use errhandler::{ErrorHandler, UserHandler, fatal};
 pub use group::{Group, RankRange, Relation};
 pub use info::Info;
 pub use process::{
-    ThreadLevel, abort, appnum, finalize, init, init_or_exit, is_finalized, is_initialized, is_main_thread,
-    leave, parent, processor_name, self_comm, thread_level, try_self_comm, try_world, universe_size, version,
-    world, wtick, wtime,
+    ThreadLevel, abort, appnum, disconnect_parent, finalize, init, init_or_exit, is_finalized,
+    is_initialized, is_main_thread, leave, parent, processor_name, self_comm, thread_level, try_self_comm,
+    try_world, universe_size, version, world, wtick, wtime,
 };
 pub use requests::{
     attach_buffer, cancel, detach_buffer, engine, free, request_status, start, test, test_all, test_any,

@@ -17,6 +17,33 @@ pub const MAX_INFO_KEY_BYTES: usize = 255;
 /// Longest value of an info object, in bytes.
 pub const MAX_INFO_VALUE_BYTES: usize = 1_048_576;
 
+/// Processes that one call may spawn.
+pub const SPAWN_PROCESSES_MAX: usize = 4096;
+
+/// Longest wait for the connection of a world that was spawned and has started.
+pub const SPAWN_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Longest wait for the answer of the host of a port.
+pub const PORT_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A connection to a port that has not proved itself by then is dropped.
+pub const PORT_PROOF_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Connections to a port without proof at any time; others wait in the kernel.
+pub const PORT_PENDING_MAX: usize = 64;
+
+/// Longest frame between the roots of two groups, in bytes.
+pub const PORT_FRAME_MAX_BYTES: u64 = 256 << 20;
+
+/// Bytes for which memory is taken at once while such a frame comes in.
+pub const PORT_READ_BYTES: usize = 1 << 20;
+
+/// Longest description of a group that connects with another, in bytes.
+pub const GROUP_BLOB_MAX_BYTES: u64 = PORT_FRAME_MAX_BYTES;
+
+/// Worlds that the members of a group that connects with another may be from.
+pub const GROUP_JOBS_MAX: usize = 1024;
+
 /// After this time a finalize that cannot complete says what it waits for.
 pub const FINALIZE_REPORT_AFTER: Duration = Duration::from_secs(10);
 

@@ -33,6 +33,8 @@ pub(crate) struct Process {
     pub(crate) rank: u32,
     pub(crate) level: ThreadLevel,
     pub(crate) main: ThreadId,
+    /// The way to the processes that spawned this world.
+    pub(crate) parent: Mutex<Option<Comm>>,
     pub(crate) appnum: Option<i32>,
     pub(crate) universe_size: Option<u32>,
     /// After this time a finalize that cannot complete says what it waits for.
@@ -57,7 +59,7 @@ static STATE: RwLock<State> = RwLock::new(State::Before);
 ///
 /// # Errors
 /// `Other`, when MPI was initialised before, or the start-up fails; the text says which and why.
-pub fn init(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<ThreadLevel, Error> {
+pub fn init(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result<ThreadLevel, Error> {
     let mut state = STATE.write().unwrap_or_else(PoisonError::into_inner);
     match *state {
         State::Before => {}
@@ -72,7 +74,7 @@ pub fn init(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<ThreadLevel, Er
 }
 
 /// [`init`] for a face that cannot return an error: prints it and exits with status 3.
-pub fn init_or_exit(level: ThreadLevel, backends: &[&dyn Btl]) -> ThreadLevel {
+pub fn init_or_exit(level: ThreadLevel, backends: &[&'static dyn Btl]) -> ThreadLevel {
     match init(level, backends) {
         Ok(level) => level,
         Err(error) => {
@@ -142,9 +144,17 @@ pub fn try_self_comm() -> Result<Comm, Error> {
 }
 
 /// The inter-communicator to the processes that spawned this one; none for a process that was not
-/// spawned.
+/// spawned, or has disconnected from them.
 pub fn parent() -> Option<Comm> {
-    None
+    running("get parent").ok()?.parent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Disconnects from the processes that spawned this one, as [`Comm::disconnect`]; nothing where there
+/// are none. Other handles to that communicator keep it.
+pub fn disconnect_parent() {
+    if let Ok(process) = running("disconnect parent") {
+        process.forget_parent();
+    }
 }
 
 /// The thread level asked for at initialisation; `Single` before.
@@ -260,6 +270,12 @@ fn flush_output() {
 }
 
 impl Process {
+    fn forget_parent(&self) {
+        // Taken first: the communicator's callbacks may ask for it.
+        let parent = self.parent.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(parent);
+    }
+
     fn end(&self) -> Result<(), Error> {
         let Predefined { world, self_comm } = &self.predefined;
         // The standard frees the attributes of the own communicator first, so that libraries can
@@ -274,6 +290,7 @@ impl Process {
         let together = world.barrier_of_tree(&watch.0.waits_for);
         self.engine.close(CLOSE_TIMEOUT);
         drop(watch);
+        self.forget_parent();
         self.client.finalized().map_err(launcher)?;
         callbacks.and(together)
     }

@@ -85,6 +85,13 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Text,
     },
     Setting {
+        name: "MPI_MPIEXEC",
+        unit: "path",
+        default: "beside the program, then the first in PATH",
+        meaning: "mpiexec that a program started without one starts when it spawns",
+        kind: Kind::Text,
+    },
+    Setting {
         name: "MPI_PMI_TIMEOUT",
         unit: "seconds",
         default: "600",

@@ -3,13 +3,14 @@
 use crate::control;
 use crate::core::{Node, Predefined};
 use crate::directory::{self, Card, KEY, World};
+use crate::dynamic::{Beyond, Foreign, Identity, Wide};
 use crate::process::{Process, ThreadLevel};
 use crate::settings::{self, SettingError};
 use mpi_btl::{Addresses, Btl, Ep, OpenEnv, OpenError, Opened, SelectError};
 use mpi_coll::Settings;
 use mpi_p2p::{Engine, EngineConfig, Error, Limits, SpinPolicy};
 use mpi_pmi::{Bootstrap, Kind, PmiError};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The start-up failed.
@@ -30,17 +31,29 @@ pub(crate) enum StartError {
     Engine(#[from] Error),
 }
 
-pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process, StartError> {
+pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result<Process, StartError> {
     settings::check_all(settings::lookup)?;
     let algorithms = algorithms()?;
     let wanted = settings::lookup(settings::BTL);
-    let selection = mpi_btl::select(backends, wanted.as_deref())?;
+    let selection = select(backends, wanted.as_deref())?;
     let boot = mpi_pmi::bootstrap()?;
-    let opened = open(&boot, &selection)?;
+    let env = OpenEnv {
+        job: boot.job.clone(),
+        secret: boot.secret,
+        world_rank: boot.rank,
+        world_size: boot.size,
+        node_slot: boot.node_slot,
+        segment: boot.segment,
+        multihost: boot.multihost,
+        settings: settings::lookup,
+    };
+    let opened = open(&boot, &env, &selection)?;
+    let wide = wide(&boot, &opened, &selection);
     let segment = directory::segment_number(boot.segment);
     let unpublished = publish(&boot, &opened, segment)?;
     let me = Ep(boot.rank);
     let all_here = !boot.multihost && boot.node_size == boot.size;
+    let foreign = Arc::new(Foreign::new(boot.size));
     let directory = World {
         job: boot.job.clone(),
         host: boot.host.clone(),
@@ -48,6 +61,7 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process
         size: boot.size,
         unpublished,
         client: boot.client.clone(),
+        foreign: foreign.clone(),
     };
     let engine = Engine::new(EngineConfig {
         me,
@@ -61,9 +75,16 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process
         engine.set_threads_multiple();
     }
     let node = Node { number: directory::node_number(&boot.host, segment), all_here };
-    let predefined = Predefined::assemble(engine.clone(), me, boot.size, node, algorithms)?;
+    let own = Identity { job: boot.job.clone(), rank: boot.rank };
+    let report = settings::blocked_report_after(settings::lookup);
+    let (client, kind) = (boot.client.clone(), boot.kind);
+    let beyond = Arc::new(Beyond::new(own, foreign, client, kind, engine.clone(), env, report, wide));
+    let others = Some(beyond.clone());
+    let predefined = Predefined::with_others(engine.clone(), me, boot.size, node, algorithms, others)?;
     control::start(&boot.client, &engine);
     boot.client.started()?;
+    // The parents wait for this, once all have started.
+    let parent = boot.parent.as_ref().map(|port| predefined.world.join_parent(&beyond, port)).transpose()?;
     Ok(Process {
         predefined,
         engine,
@@ -71,6 +92,7 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&dyn Btl]) -> Result<Process
         rank: boot.rank,
         level,
         main: std::thread::current().id(),
+        parent: Mutex::new(parent),
         appnum: boot.appnum,
         universe_size: boot.universe_size,
         finalize_report: settings::finalize_report_after(settings::lookup),
@@ -96,23 +118,17 @@ fn limits() -> Limits {
 }
 
 /// Opens the transports, best first, until every peer is sure to be reached.
-fn open(boot: &Bootstrap, selection: &[&dyn Btl]) -> Result<Vec<(&'static str, Opened)>, StartError> {
-    let env = OpenEnv {
-        job: boot.job.clone(),
-        secret: boot.secret,
-        world_rank: boot.rank,
-        world_size: boot.size,
-        node_slot: boot.node_slot,
-        segment: boot.segment,
-        multihost: boot.multihost,
-        settings: settings::lookup,
-    };
+fn open(
+    boot: &Bootstrap,
+    env: &OpenEnv,
+    selection: &[&'static dyn Btl],
+) -> Result<Vec<(&'static str, Opened)>, StartError> {
     let mut opened = Vec::new();
     let mut refused = Vec::new();
     // A world of one sends to itself only, which needs no transport.
     let selection = if boot.size == 1 { &[] } else { selection };
     for backend in selection {
-        match backend.open(&env) {
+        match backend.open(env) {
             Ok(open) => {
                 // What needs no address reaches the whole node; others are then needed only for
                 // other nodes.
@@ -138,6 +154,26 @@ fn open(boot: &Bootstrap, selection: &[&dyn Btl]) -> Result<Vec<(&'static str, O
         true => Err(StartError::Transports(refused.join("; "))),
         false => Ok(opened),
     }
+}
+
+/// The backends that the user wants, best first.
+fn select(backends: &[&'static dyn Btl], wanted: Option<&str>) -> Result<Vec<&'static dyn Btl>, SelectError> {
+    let chosen = mpi_btl::select(backends, wanted)?;
+    let is_chosen = |backend: &&&'static dyn Btl| chosen.iter().any(|c| c.name() == backend.name());
+    let mut all: Vec<&'static dyn Btl> = backends.iter().filter(is_chosen).copied().collect();
+    all.sort_by_key(|backend| std::cmp::Reverse(backend.priority()));
+    Ok(all)
+}
+
+/// What other worlds can be told of this process, and the backends to open when they ask.
+fn wide(boot: &Bootstrap, opened: &[(&'static str, Opened)], selection: &[&'static dyn Btl]) -> Wide {
+    let mut addresses = Addresses::new();
+    opened.iter().for_each(|(name, open)| open.publish(name, &mut addresses));
+    let is_open = |backend: &&'static dyn Btl| opened.iter().any(|(name, _)| *name == backend.name());
+    let unopened = selection.iter().filter(|backend| !is_open(backend)).copied().collect();
+    let segment = directory::segment_number(boot.segment);
+    let card = Card { host: boot.host.clone(), node_slot: boot.node_slot, segment, addresses };
+    Wide { unopened, card }
 }
 
 /// Publishes where this process is. `true`: there is nothing that a peer needs to be told.

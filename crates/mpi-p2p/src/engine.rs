@@ -14,7 +14,7 @@ use crate::status::{ANY, SendMode, Source, Tag};
 use crate::store::Message;
 use crate::waits::{ForMessage, ForRequest};
 use crate::{Error, ErrorClass, Status};
-use mpi_btl::Polled;
+use mpi_btl::{Ep, Opened, Polled};
 use mpi_datatype::{Datatype, RecvBuf, SendBuf};
 use mpi_node::{BiasedLock, Guard};
 use std::sync::Arc;
@@ -72,6 +72,32 @@ impl Engine {
         let result = core.state.add_context(spec);
         self.shared.leave(core);
         result
+    }
+
+    /// Takes in one more backend, which is asked for peers that none of the others reaches.
+    pub fn add_backend(&self, opened: Opened) {
+        if let Some(descriptor) = opened.rx.service_descriptor() {
+            self.shared.helper.watch(descriptor);
+        }
+        let mut core = self.enter();
+        core.rx.push(opened.rx);
+        core.idle.push(0);
+        core.state.tx.push(opened.tx);
+        // Whoever sleeps has not armed it.
+        core.state.waiters.rouse();
+        self.shared.leave(core);
+    }
+
+    /// Makes peers known to their backends before anything is sent, so that those who connect first
+    /// are told from strangers. The directory must know them.
+    ///
+    /// # Errors
+    /// ProcFailed, for the first that no backend reaches.
+    pub fn introduce(&self, peers: &[Ep]) -> Result<(), Error> {
+        let mut core = self.enter();
+        let result = peers.iter().try_for_each(|ep| core.state.reach(*ep));
+        self.shared.leave(core);
+        result.map_err(|why| Error::new(ErrorClass::ProcFailed, "connect", why))
     }
 
     /// Forgets contexts that were dropped, with the messages that nobody received. Whoever lets

@@ -26,7 +26,7 @@ pub(crate) struct Helper {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// What it works for; set once the engine stands.
     engine: Mutex<Weak<Shared>>,
-    descriptors: Vec<RawFd>,
+    descriptors: Mutex<Vec<RawFd>>,
 }
 
 impl Helper {
@@ -36,8 +36,17 @@ impl Helper {
             parker: Parker::new(),
             thread: Mutex::new(None),
             engine: Mutex::new(Weak::new()),
-            descriptors,
+            descriptors: Mutex::new(descriptors),
         }
+    }
+
+    /// One more backend has something to wait on.
+    pub fn watch(&self, descriptor: RawFd) {
+        self.descriptors.lock().unwrap_or_else(PoisonError::into_inner).push(descriptor);
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.descriptors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn belongs_to(&self, engine: &Arc<Shared>) {
@@ -111,7 +120,7 @@ fn serve(engine: &Shared) {
             Look::Served => {
                 needed = Instant::now();
                 back_off = HELPER_PERIOD;
-                wait_readable(&helper.descriptors, None, HELPER_PERIOD);
+                wait_readable(&helper.descriptors(), None, HELPER_PERIOD);
             }
             Look::Occupied => {
                 needed = Instant::now();

@@ -1,6 +1,7 @@
 //! What a rank may ask of its launcher, whatever protocol the launcher speaks.
 
 use crate::PmiError;
+use mpi_wire::spawn::{NameOutcome, NameRequest, SpawnOutcome, SpawnRequest};
 use mpi_wire::waits::Wait;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -98,6 +99,26 @@ pub trait Client: Send + Sync {
     /// # Errors
     /// [`PmiError`].
     fn finalized(&self) -> Result<(), PmiError>;
+
+    /// Starts another world. Waits until all of its processes have initialised MPI, or none is left.
+    /// A process without a launcher starts one for them.
+    ///
+    /// # Errors
+    /// [`PmiError`], when the launcher could not even be asked, or cannot do it.
+    fn spawn(&self, request: SpawnRequest) -> Result<SpawnOutcome, PmiError>;
+
+    /// Publishes, takes back or looks up a name.
+    ///
+    /// # Errors
+    /// [`PmiError`], when the launcher could not even be asked, or cannot do it.
+    fn name(&self, request: NameRequest) -> Result<NameOutcome, PmiError>;
+
+    /// Tells the launcher that this rank has, or no longer has, a communicator with processes of
+    /// another job: jobs that are linked end together when one of their processes fails.
+    ///
+    /// # Errors
+    /// [`PmiError`].
+    fn linked(&self, job: &str, linked: bool) -> Result<(), PmiError>;
 
     /// Asks the launcher to end the job. Returns once the request is on its way; the caller then
     /// exits with [`exit_status`](crate::exit_status) of `code`. Never fails: without a

@@ -39,6 +39,7 @@ mod client;
 mod error;
 mod foreign;
 pub mod limits;
+pub mod names;
 mod native;
 mod pmi;
 mod pmi1;
@@ -49,6 +50,8 @@ mod singleton;
 pub use bootstrap::{bootstrap, variables};
 pub use client::{Bootstrap, Client, Event, Events, Kind};
 pub use error::PmiError;
+pub use mpi_wire::spawn::{NameOutcome, NameRequest, SpawnCommand, SpawnOutcome, SpawnRequest};
+pub use singleton::LAUNCHER_WORD;
 
 /// The exit status of a process that called abort with `code`: its low byte, and 1 where that is 0.
 #[must_use]

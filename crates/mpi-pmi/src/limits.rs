@@ -19,5 +19,9 @@ pub const EVENTS_MAX: usize = 1024;
 pub const KEYSPACE_PER_RANK_MAX_BYTES: usize = 1 << 20;
 /// Questions about other ranks' values that one rank may have open.
 pub const WAITING_PER_RANK_MAX: usize = 1 << 16;
+/// Names that the processes of a job may have published at once.
+pub const NAMES_MAX: usize = 4096;
+/// Longest wait for the launcher that a process without one starts, until it answers.
+pub const LAUNCHER_START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pieces into which a value is cut for a server that takes short ones.
 pub const VALUE_PIECES_MAX: usize = 4096;

@@ -7,7 +7,11 @@
 use crate::client::Source;
 use crate::limits::{ANSWER_TIMEOUT, EVENTS_MAX, READ_BYTES};
 use crate::{Client, Event, Events, PmiError};
-use mpi_wire::limits::{KEY_MAX_BYTES, VALUE_MAX_BYTES};
+use mpi_wire::limits::{
+    KEY_MAX_BYTES, NAME_MAX_BYTES, PORT_MAX_BYTES, SPAWN_COMMANDS_MAX, SPAWN_INFO_MAX, SPAWN_WORD_MAX_BYTES,
+    SPAWN_WORDS_MAX, STARTUP_FRAME_MAX_BYTES, VALUE_MAX_BYTES,
+};
+use mpi_wire::spawn::{NameOutcome, NameRequest, SpawnOutcome, SpawnRequest};
 use mpi_wire::startup::{Frames, STARTUP_VERSION, ToLauncher, ToRank, Welcome};
 use mpi_wire::waits::Wait;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -40,6 +44,8 @@ struct Inbox {
     welcome: Option<Result<Box<Welcome>, PmiError>>,
     fences: Vec<u64>,
     values: HashMap<u64, Option<Vec<u8>>>,
+    spawned: HashMap<u64, SpawnOutcome>,
+    named: HashMap<u64, NameOutcome>,
     /// Requests still awaited: the answer to any other is dropped (its caller gave up).
     awaited: Vec<u64>,
     events: VecDeque<Event>,
@@ -54,6 +60,16 @@ impl Native {
         rank: u32,
         peers_timeout: Duration,
     ) -> Result<(Native, Box<Welcome>), PmiError> {
+        Native::connect_within(socket, rank, peers_timeout, ANSWER_TIMEOUT)
+    }
+
+    /// As [`Native::connect`], with a bound on the wait for the welcome.
+    pub(crate) fn connect_within(
+        socket: OwnedFd,
+        rank: u32,
+        peers_timeout: Duration,
+        within: Duration,
+    ) -> Result<(Native, Box<Welcome>), PmiError> {
         const WHAT: &str = "hello";
         let socket = UnixStream::from(socket);
         socket.set_nonblocking(true).map_err(|e| lost(WHAT, &e))?;
@@ -66,7 +82,7 @@ impl Native {
         let native = Native { shared, peers_timeout };
         let hello = ToLauncher::Hello { version: STARTUP_VERSION, rank, pid: std::process::id() };
         native.shared.send(&hello, WHAT)?;
-        let deadline = Some(Instant::now() + ANSWER_TIMEOUT);
+        let deadline = Some(Instant::now() + within);
         let welcome = native.shared.wait(WHAT, deadline, |inbox| inbox.welcome.take())??;
         if welcome.version != STARTUP_VERSION {
             return Err(version_mismatch(welcome.version, String::from("versions must be equal")));
@@ -141,6 +157,27 @@ impl Client for Native {
 
     fn finalized(&self) -> Result<(), PmiError> {
         self.shared.send(&ToLauncher::Finalized, "finalized")
+    }
+
+    fn spawn(&self, request: SpawnRequest) -> Result<SpawnOutcome, PmiError> {
+        check_request(&request)?;
+        self.ask(
+            "spawn",
+            |id| ToLauncher::Spawn { id, request: Box::new(request) },
+            |inbox, id| inbox.spawned.remove(&id),
+        )
+    }
+
+    fn name(&self, request: NameRequest) -> Result<NameOutcome, PmiError> {
+        check_length("name", request.service().len(), NAME_MAX_BYTES)?;
+        if let NameRequest::Publish { port, .. } = &request {
+            check_length("port", port.len(), PORT_MAX_BYTES)?;
+        }
+        self.ask("name", |id| ToLauncher::Name { id, request }, |inbox, id| inbox.named.remove(&id))
+    }
+
+    fn linked(&self, job: &str, linked: bool) -> Result<(), PmiError> {
+        self.shared.send(&ToLauncher::Linked { job: job.to_owned(), linked }, "linked")
     }
 
     fn abort(&self, code: i32, message: &str) {
@@ -327,7 +364,16 @@ impl Inbox {
             ToRank::Value { id, value } if self.awaited.contains(&id) => {
                 self.values.insert(id, value);
             }
-            ToRank::FenceDone { .. } | ToRank::Value { .. } => {}
+            ToRank::Spawned { id, outcome } if self.awaited.contains(&id) => {
+                self.spawned.insert(id, outcome);
+            }
+            ToRank::Named { id, outcome } if self.awaited.contains(&id) => {
+                self.named.insert(id, outcome);
+            }
+            ToRank::FenceDone { .. }
+            | ToRank::Value { .. }
+            | ToRank::Spawned { .. }
+            | ToRank::Named { .. } => {}
             ToRank::Abort { code, message } => self.event(Event::Abort { code, message }),
             ToRank::ReportWanted => self.event(Event::ReportWanted),
             ToRank::PeerDied { rank, how } => self.event(Event::PeerDied { rank, how }),
@@ -351,6 +397,25 @@ fn timeout(what: &'static str) -> PmiError {
 
 fn version_mismatch(theirs: u32, reason: String) -> PmiError {
     PmiError::Version { ours: STARTUP_VERSION.to_string(), theirs: theirs.to_string(), reason }
+}
+
+/// What the wire would cut short is an error here.
+fn check_request(request: &SpawnRequest) -> Result<(), PmiError> {
+    check_length("port", request.port.len(), PORT_MAX_BYTES)?;
+    check_length("list of programs", request.commands.len(), SPAWN_COMMANDS_MAX)?;
+    let mut total = request.port.len();
+    for command in &request.commands {
+        check_length("list of arguments", command.arguments.len(), SPAWN_WORDS_MAX)?;
+        check_length("list of hints", command.info.len(), SPAWN_INFO_MAX)?;
+        let hints = command.info.iter().flat_map(|(key, value)| [key.len(), value.len()]);
+        let words = command.arguments.iter().map(Vec::len);
+        for length in [command.program.len(), command.directory.len()].into_iter().chain(words).chain(hints) {
+            check_length("word of a program to spawn", length, SPAWN_WORD_MAX_BYTES)?;
+            total += length + 8;
+        }
+    }
+    // Of the frame's limit a little is left for its own fields.
+    check_length("request to spawn", total, STARTUP_FRAME_MAX_BYTES - 4096)
 }
 
 fn check_length(what: &'static str, length: usize, limit: usize) -> Result<(), PmiError> {

@@ -10,6 +10,7 @@ use crate::limits::{
 };
 use crate::{Bootstrap, Client, Events, Kind, PmiError, host_name, pmi1, pmi2};
 use mpi_wire::pmi1::process_mapping;
+use mpi_wire::spawn::{NameOutcome, NameRequest, SpawnOutcome, SpawnRequest};
 use mpi_wire::waits::Wait;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -186,6 +187,19 @@ impl Client for Pmi {
         self.lock().finalize()
     }
 
+    fn spawn(&self, _: SpawnRequest) -> Result<SpawnOutcome, PmiError> {
+        Err(unsupported("spawn"))
+    }
+
+    fn name(&self, _: NameRequest) -> Result<NameOutcome, PmiError> {
+        Err(unsupported("name"))
+    }
+
+    /// PMI has no word for it: its launchers end what they started together.
+    fn linked(&self, _: &str, _: bool) -> Result<(), PmiError> {
+        Ok(())
+    }
+
     fn abort(&self, code: i32, message: &str) {
         eprintln!("rank {} called abort({code}): {message}", self.rank);
         // Where the launcher is gone there is nobody to tell.
@@ -200,6 +214,11 @@ impl Client for Pmi {
     fn events(&self) -> Option<Events> {
         None
     }
+}
+
+fn unsupported(what: &'static str) -> PmiError {
+    let reason = String::from("this is not spoken over PMI; start the job with this project's mpiexec");
+    PmiError::Refused { what, reason }
 }
 
 /// Name of a piece of a value in the flat key-value space.

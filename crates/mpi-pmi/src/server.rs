@@ -5,6 +5,7 @@
 //! Memory is bounded per rank by [`limits`](crate::limits).
 
 use crate::limits::{KEYSPACE_PER_RANK_MAX_BYTES, WAITING_PER_RANK_MAX};
+use mpi_wire::spawn::{NameRequest, SpawnRequest};
 use mpi_wire::startup::{STARTUP_VERSION, ToLauncher, ToRank, Welcome};
 use mpi_wire::waits::Wait;
 use std::collections::HashMap;
@@ -36,6 +37,33 @@ pub enum Action {
         text: String,
         /// Its blocked calls.
         waits: Vec<Wait>,
+    },
+    /// A rank wants another world. The launcher answers with [`ToRank::Spawned`].
+    Spawn {
+        /// Which.
+        rank: u32,
+        /// Name for the answer.
+        id: u64,
+        /// What to start.
+        request: Box<SpawnRequest>,
+    },
+    /// A rank asks about a name. The launcher answers with [`ToRank::Named`].
+    Name {
+        /// Which.
+        rank: u32,
+        /// Name for the answer.
+        id: u64,
+        /// What about which name.
+        request: NameRequest,
+    },
+    /// A rank has, or no longer has, a communicator with processes of another job.
+    Linked {
+        /// Which.
+        rank: u32,
+        /// The other job.
+        job: String,
+        /// It has one.
+        linked: bool,
     },
     /// A rank broke the protocol. Its fault: the job ends.
     Broken {
@@ -151,6 +179,9 @@ impl Server {
             }
             ToLauncher::Finalizing => r.phase = Phase::Finalizing,
             ToLauncher::Finalized => r.phase = Phase::Finalized,
+            ToLauncher::Spawn { id, request } => actions.push(Action::Spawn { rank, id, request }),
+            ToLauncher::Name { id, request } => actions.push(Action::Name { rank, id, request }),
+            ToLauncher::Linked { job, linked } => actions.push(Action::Linked { rank, job, linked }),
             ToLauncher::Abort { code, message } => actions.push(Action::Abort { rank, code, message }),
             ToLauncher::Report { text, waits } => actions.push(Action::Report { rank, text, waits }),
         }

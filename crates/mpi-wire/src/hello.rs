@@ -273,6 +273,17 @@ impl std::fmt::Debug for Acceptor {
     }
 }
 
+/// The secret between the job that has `secret` and a job that it let in: every process of the host
+/// derives it from its own secret, and the guests are told it, which tells them nothing of the
+/// host's. A guest dials a host's process with it.
+#[must_use]
+pub fn guest_secret(secret: &[u8; 32], guest: JobTag) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_keyed(secret);
+    hasher.update(b"guest");
+    hasher.update(&guest.0);
+    *hasher.finalize().as_bytes()
+}
+
 /// Hash of everything both sides have seen before the proof of the accepting side.
 fn keyed(
     secret: &[u8; 32],
@@ -353,6 +364,16 @@ mod tests {
         let (acceptor, reply) = Acceptor::new(SECRET, id(5), &hello, [2; 32]).unwrap();
         let guess = *keyed(&[8; 32], b"dial", &dialer.hello(), &reply).as_bytes();
         assert_eq!(acceptor.proof(&guess), Err(HelloError::Proof));
+    }
+
+    #[test]
+    fn a_guest_proves_itself_and_nobody_else() {
+        let guest = JobTag::of("guest");
+        let secret = guest_secret(&SECRET, guest);
+        assert_eq!(exchange(secret, guest_secret(&SECRET, guest)), Ok(id(3)));
+        assert_eq!(exchange(secret, SECRET), Err(HelloError::Proof), "as one of the host's own");
+        let other = guest_secret(&SECRET, JobTag::of("other"));
+        assert_eq!(exchange(secret, other), Err(HelloError::Proof), "as another guest");
     }
 
     #[test]

@@ -12,6 +12,18 @@ pub const TEXT_MAX_BYTES: usize = 16 << 10;
 pub const WAITS_MAX: usize = 256;
 /// Peers that a blocked call names; of one that waits for more, none is named.
 pub const WAIT_PEERS_MAX: usize = 1024;
+/// Programs in one request to spawn.
+pub const SPAWN_COMMANDS_MAX: usize = 4096;
+/// Arguments of one program to spawn.
+pub const SPAWN_WORDS_MAX: usize = 64 << 10;
+/// Hints for one program to spawn.
+pub const SPAWN_INFO_MAX: usize = 256;
+/// Longest program, argument, directory or hint in a request to spawn, in bytes.
+pub const SPAWN_WORD_MAX_BYTES: usize = 128 << 10;
+/// Longest name of a port, in bytes (`MPI_MAX_PORT_NAME` less the terminating zero).
+pub const PORT_MAX_BYTES: usize = 1023;
+/// Longest published name, in bytes.
+pub const NAME_MAX_BYTES: usize = 1024;
 /// Longest job id, in bytes.
 pub const JOB_MAX_BYTES: usize = 128;
 /// Longest text that an abort message carries to a peer, in bytes.

@@ -7,6 +7,7 @@
 
 use crate::codec::{DecodeError, Put, Reader};
 use crate::limits::{JOB_MAX_BYTES, KEY_MAX_BYTES, STARTUP_FRAME_MAX_BYTES, TEXT_MAX_BYTES, VALUE_MAX_BYTES};
+use crate::spawn::{NameOutcome, NameRequest, SpawnOutcome, SpawnRequest};
 use crate::waits::{self, Wait};
 
 /// Version of the start-up protocol. Both sides state theirs; they must be equal.
@@ -54,6 +55,28 @@ pub enum ToLauncher {
     Finalizing,
     /// The rank has finalised MPI: an exit with 0 is a good end.
     Finalized,
+    /// Starts another world; answered when all of its processes have initialised MPI, or none is
+    /// left.
+    Spawn {
+        /// Name for the answer.
+        id: u64,
+        /// What to start.
+        request: Box<SpawnRequest>,
+    },
+    /// Publishes, takes back or asks for a name.
+    Name {
+        /// Name for the answer.
+        id: u64,
+        /// What about which name.
+        request: NameRequest,
+    },
+    /// The rank has, or no longer has, a communicator with processes of another job.
+    Linked {
+        /// The other job's id.
+        job: String,
+        /// It has one.
+        linked: bool,
+    },
     /// The job is to end.
     Abort {
         /// Code that the program gave.
@@ -93,6 +116,20 @@ pub enum ToRank {
         id: u64,
         /// What the rank published, `None` when it has nothing under that key.
         value: Option<Vec<u8>>,
+    },
+    /// Answer to a request to spawn.
+    Spawned {
+        /// Id of the request.
+        id: u64,
+        /// What became of it.
+        outcome: SpawnOutcome,
+    },
+    /// Answer to a question about a name.
+    Named {
+        /// Id of the request.
+        id: u64,
+        /// The answer.
+        outcome: NameOutcome,
     },
     /// The job ends.
     Abort {
@@ -154,6 +191,9 @@ const FINALIZING: u8 = 6;
 const FINALIZED: u8 = 7;
 const ABORT: u8 = 8;
 const REPORT: u8 = 9;
+const SPAWN: u8 = 10;
+const NAME: u8 = 11;
+const LINKED: u8 = 12;
 
 const WELCOME: u8 = 65;
 const REFUSED: u8 = 66;
@@ -162,6 +202,8 @@ const VALUE: u8 = 68;
 const JOB_ABORT: u8 = 69;
 const REPORT_WANTED: u8 = 70;
 const PEER_DIED: u8 = 71;
+const SPAWNED: u8 = 72;
+const NAMED: u8 = 73;
 
 impl ToLauncher {
     /// Appends the frame to `out`. Texts above their limits are cut off.
@@ -192,6 +234,21 @@ impl ToLauncher {
             ToLauncher::Started => out.put_u8(STARTED),
             ToLauncher::Finalizing => out.put_u8(FINALIZING),
             ToLauncher::Finalized => out.put_u8(FINALIZED),
+            ToLauncher::Spawn { id, request } => {
+                out.put_u8(SPAWN);
+                out.put_u64(*id);
+                request.encode(out);
+            }
+            ToLauncher::Name { id, request } => {
+                out.put_u8(NAME);
+                out.put_u64(*id);
+                request.encode(out);
+            }
+            ToLauncher::Linked { job, linked } => {
+                out.put_u8(LINKED);
+                out.put_text(job, JOB_MAX_BYTES);
+                out.put_u8((*linked).into());
+            }
             ToLauncher::Abort { code, message } => {
                 out.put_u8(ABORT);
                 out.put_u32(*code as u32);
@@ -236,6 +293,9 @@ impl ToLauncher {
             STARTED => ToLauncher::Started,
             FINALIZING => ToLauncher::Finalizing,
             FINALIZED => ToLauncher::Finalized,
+            SPAWN => ToLauncher::Spawn { id: r.u64("id")?, request: Box::new(SpawnRequest::decode(&mut r)?) },
+            NAME => ToLauncher::Name { id: r.u64("id")?, request: NameRequest::decode(&mut r)? },
+            LINKED => ToLauncher::Linked { job: r.text("job", JOB_MAX_BYTES)?, linked: r.flag("linked")? },
             ABORT => {
                 ToLauncher::Abort { code: r.u32("code")? as i32, message: r.text("message", TEXT_MAX_BYTES)? }
             }
@@ -271,6 +331,16 @@ impl ToRank {
                 out.put_u64(*id);
                 out.put_option(value.as_deref(), |out, v| out.put_bytes(v, VALUE_MAX_BYTES));
             }
+            ToRank::Spawned { id, outcome } => {
+                out.put_u8(SPAWNED);
+                out.put_u64(*id);
+                outcome.encode(out);
+            }
+            ToRank::Named { id, outcome } => {
+                out.put_u8(NAMED);
+                out.put_u64(*id);
+                outcome.encode(out);
+            }
             ToRank::Abort { code, message } => {
                 out.put_u8(JOB_ABORT);
                 out.put_u32(*code as u32);
@@ -301,6 +371,8 @@ impl ToRank {
                 id: r.u64("id")?,
                 value: r.option("value", |r| Ok(r.bytes("value", VALUE_MAX_BYTES)?.to_vec()))?,
             },
+            SPAWNED => ToRank::Spawned { id: r.u64("id")?, outcome: SpawnOutcome::decode(&mut r)? },
+            NAMED => ToRank::Named { id: r.u64("id")?, outcome: NameOutcome::decode(&mut r)? },
             JOB_ABORT => {
                 ToRank::Abort { code: r.u32("code")? as i32, message: r.text("message", TEXT_MAX_BYTES)? }
             }
@@ -408,6 +480,7 @@ impl Frames {
 mod tests {
     use super::*;
     use crate::limits::{WAIT_PEERS_MAX, WAITS_MAX};
+    use crate::spawn::SpawnCommand;
     use proptest::prelude::*;
 
     fn to_launcher() -> impl Strategy<Value = ToLauncher> {
@@ -426,6 +499,50 @@ mod tests {
             Just(ToLauncher::Finalized),
             any::<(i32, String)>().prop_map(|(code, message)| ToLauncher::Abort { code, message }),
             (any::<String>(), waits()).prop_map(|(text, waits)| ToLauncher::Report { text, waits }),
+            (any::<u64>(), spawn_request())
+                .prop_map(|(id, request)| ToLauncher::Spawn { id, request: Box::new(request) }),
+            (any::<u64>(), name_request()).prop_map(|(id, request)| ToLauncher::Name { id, request }),
+            ("[a-z.]{0,40}", any::<bool>()).prop_map(|(job, linked)| ToLauncher::Linked { job, linked }),
+        ]
+    }
+
+    fn spawn_request() -> impl Strategy<Value = SpawnRequest> {
+        let words = proptest::collection::vec(any::<Vec<u8>>(), 0..4);
+        let info = proptest::collection::vec(("[a-z]{1,8}", any::<String>()), 0..3);
+        let command = (any::<Vec<u8>>(), words, any::<u32>(), any::<Vec<u8>>(), info);
+        let command = command.prop_map(|(program, arguments, count, directory, info)| SpawnCommand {
+            program,
+            arguments,
+            count,
+            directory,
+            info,
+        });
+        (proptest::collection::vec(command, 0..4), "[a-z0-9:]{0,40}")
+            .prop_map(|(commands, port)| SpawnRequest { commands, port })
+    }
+
+    fn name_request() -> impl Strategy<Value = NameRequest> {
+        prop_oneof![
+            ("[a-z]{0,20}", "[a-z]{0,20}").prop_map(|(service, port)| NameRequest::Publish { service, port }),
+            "[a-z]{0,20}".prop_map(|service| NameRequest::Unpublish { service }),
+            "[a-z]{0,20}".prop_map(|service| NameRequest::Lookup { service }),
+        ]
+    }
+
+    fn spawn_outcome() -> impl Strategy<Value = SpawnOutcome> {
+        prop_oneof![
+            "[a-z.]{0,40}".prop_map(|job| SpawnOutcome::Started { job }),
+            any::<(Option<u32>, String)>()
+                .prop_map(|(command, reason)| SpawnOutcome::Failed { command, reason }),
+        ]
+    }
+
+    fn name_outcome() -> impl Strategy<Value = NameOutcome> {
+        prop_oneof![
+            proptest::option::of("[a-z]{0,20}").prop_map(NameOutcome::Done),
+            Just(NameOutcome::Taken),
+            Just(NameOutcome::Unknown),
+            Just(NameOutcome::Full),
         ]
     }
 
@@ -482,6 +599,8 @@ mod tests {
             any::<(i32, String)>().prop_map(|(code, message)| ToRank::Abort { code, message }),
             Just(ToRank::ReportWanted),
             any::<(u32, String)>().prop_map(|(rank, how)| ToRank::PeerDied { rank, how }),
+            (any::<u64>(), spawn_outcome()).prop_map(|(id, outcome)| ToRank::Spawned { id, outcome }),
+            (any::<u64>(), name_outcome()).prop_map(|(id, outcome)| ToRank::Named { id, outcome }),
         ]
     }
 

@@ -62,7 +62,7 @@ impl Universe {
 
     /// Lets go of the way to the processes that spawned this one (MPI-4.1 §11.10.4, `MPI_Comm_disconnect`).
     pub fn disconnect_parent(&mut self) {
-        // Nothing is held on to: the parent's communicator goes with the process's last use of it.
+        mpi_comm::disconnect_parent();
     }
 }
 

@@ -96,7 +96,8 @@ pub fn run(id: &str) {
     sweep(id);
 }
 
-/// Kills every process that carries the job's id in its environment, except this one.
+/// Kills every process that carries the id of the job, or of a world spawned in it, in its
+/// environment, except this one.
 pub fn sweep(id: &str) {
     let mark = [mpi_pmi::variables::JOB.as_bytes(), b"=", id.as_bytes()].concat();
     for _ in 0..SWEEPS_MAX {
@@ -111,6 +112,11 @@ pub fn sweep(id: &str) {
     }
 }
 
+/// The variable names the job, or a world of it: its id, a dot and a number.
+fn is_marked(variable: &[u8], mark: &[u8]) -> bool {
+    variable.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+}
+
 fn marked(mark: &[u8]) -> Vec<Pid> {
     let own = std::process::id() as i32;
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -119,7 +125,7 @@ fn marked(mark: &[u8]) -> Vec<Pid> {
         .filter(|pid| {
             // A process of somebody else, or one that is going: its environment cannot be read.
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable == mark)
+            environment.split(|byte| *byte == 0).any(|variable| is_marked(variable, mark))
         })
         .map(Pid::from_raw)
         .collect()

@@ -31,7 +31,13 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
-    match run(words) {
+    let outcome = match words.as_slice() {
+        [word, id, fd] if word == mpi_pmi::LAUNCHER_WORD => {
+            serve_singleton(&id.to_string_lossy(), &fd.to_string_lossy())
+        }
+        _ => run(words),
+    };
+    match outcome {
         // Statuses are 0 to 255 by construction; anything else would be a failure anyway.
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
         Err(error) => {
@@ -69,6 +75,19 @@ fn run(words: Vec<OsString>) -> Result<i32, LaunchError> {
         }
     }
     job::run(&job, &plan)
+}
+
+/// Everything of the launcher that a process without one has started for itself.
+fn serve_singleton(id: &str, fd: &str) -> Result<i32, LaunchError> {
+    let pid = nix::unistd::getppid().as_raw() as u32;
+    let system = LaunchError::system::<std::io::Error>;
+    let number = fd.parse::<i32>().map_err(|_| UsageError::new(format!("{fd} is no descriptor")))?;
+    let socket = mpi_node::spawn::inherited(number).map_err(system("socket of the process to serve"))?;
+    let words = Words { job: Vec::new(), sections: Vec::new() };
+    // The terminal's input is the process's own.
+    let job = Job { stdin: settings::StdinTo::None, ..Job::new(words, &Outside::read()?)? };
+    let plan = plan::Plan::new(&job)?;
+    job::serve(&job, &plan, id.to_owned(), socket, pid)
 }
 
 /// Puts the programs of a `-configfile` in the place of its section.

@@ -340,8 +340,7 @@ fn program(section: &Section, outside: &Outside) -> Result<Program, UsageError> 
 fn check_machine(values: &Values<'_>) -> Result<(), UsageError> {
     let own = mpi_pmi::host_name();
     for host in values.get("host").unwrap_or_default().split(',').filter(|h| !h.is_empty()) {
-        let name = host.split(':').next().unwrap_or(host);
-        if name != own && name != "localhost" && !host.starts_with("127.") && host != "::1" {
+        if !is_this_host(host, &own) {
             return Err(values.bad("host", &format!("this release runs jobs on one machine, which is {own}")));
         }
     }
@@ -351,6 +350,12 @@ fn check_machine(values: &Values<'_>) -> Result<(), UsageError> {
         }
         _ => Ok(()),
     }
+}
+
+/// `host`, with or without a number of slots, is the machine `own`.
+pub fn is_this_host(host: &str, own: &str) -> bool {
+    let name = host.split(':').next().unwrap_or(host);
+    name == own || name == "localhost" || host.starts_with("127.") || host == "::1"
 }
 
 fn cargo_target(values: &Values<'_>) -> Result<Option<CargoTarget>, UsageError> {

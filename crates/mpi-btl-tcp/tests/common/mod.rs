@@ -37,6 +37,7 @@ pub fn open_with(env: &OpenEnv) -> Result<End, OpenError> {
         node_slot: None,
         host: "somewhere".to_owned(),
         addresses: [("tcp".to_owned(), address)].into(),
+        guest_secret: None,
     };
     Ok(End { tx: opened.tx, rx: opened.rx, info })
 }

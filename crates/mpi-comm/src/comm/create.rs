@@ -74,7 +74,14 @@ impl Comm {
         let SplitKind::Shared = kind;
         // One number where all are here: their nodes need not be told apart.
         let node = self.core().node;
-        let color = if node.all_here { 0 } else { node.number };
+        let color = match self.core().beyond.as_ref() {
+            // Each world of a node has its own segment.
+            Some(beyond) if self.group().reaches(|ep| beyond.foreign.is_foreign(ep)) => {
+                beyond.memory_number()
+            }
+            _ if node.all_here => 0,
+            _ => node.number,
+        };
         let ranks = self.ranks_like(color, key)?;
         let id = self.agree_with_all()?;
         self.subset(id, &ranks, Topology::Undefined)

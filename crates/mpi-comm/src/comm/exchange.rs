@@ -3,6 +3,8 @@
 
 use super::Comm;
 use crate::agreement::{Action, Agreement, Peer, Side, Tree};
+use crate::dynamic::Stream;
+use crate::limits::GROUP_BLOB_MAX_BYTES;
 use crate::pending::Link;
 use crate::words;
 use mpi_datatype::{RecvBuf, SendBuf};
@@ -25,10 +27,11 @@ pub(crate) struct Team<'a> {
 }
 
 /// A way between the roots of two teams.
-pub(crate) struct Bridge {
-    pub(crate) context: Arc<Context>,
-    pub(crate) rank: u32,
-    pub(crate) tag: i32,
+pub(crate) enum Bridge {
+    /// In a communicator that has both.
+    Context { context: Arc<Context>, rank: u32, tag: i32 },
+    /// A connection of its own.
+    Stream(Stream),
 }
 
 impl<'a> Team<'a> {
@@ -79,19 +82,26 @@ impl<'a> Team<'a> {
                 Some(rank) => Ok((&self.context, *rank, self.tag)),
                 None => Err(broken("a member that is none")),
             },
-            (Peer::Bridge, Some(bridge), _) => Ok((&bridge.context, bridge.rank, bridge.tag)),
-            (Peer::Bridge, None, _) => Err(broken("no way to the other group")),
+            (Peer::Bridge, Some(Bridge::Context { context, rank, tag }), _) => Ok((context, *rank, *tag)),
+            (Peer::Bridge, _, _) => Err(broken("no way to the other group")),
         }
     }
 
     pub(crate) fn send(&self, to: Peer, words: &[u64]) -> Result<(), Error> {
-        let (context, rank, tag) = self.way(to)?;
         let bytes = words::to_bytes(words);
+        if let (Peer::Bridge, Some(Bridge::Stream(stream))) = (to, &self.bridge) {
+            return stream.send(&bytes);
+        }
+        let (context, rank, tag) = self.way(to)?;
         self.comm.engine().send(context, rank, tag, SendBuf::packed(&bytes), SendMode::Standard)
     }
 
     /// Receives at most `words` words.
     pub(crate) fn receive(&self, from: Peer, words: usize) -> Result<Vec<u64>, Error> {
+        if let (Peer::Bridge, Some(Bridge::Stream(stream))) = (from, &self.bridge) {
+            let beyond = self.comm.core().beyond.as_ref().ok_or_else(|| broken("no other worlds here"))?;
+            return Ok(words::from_bytes(&stream.receive(beyond)?));
+        }
         let (context, rank, tag) = self.way(from)?;
         let mut bytes = vec![0; words * 8];
         let buf = RecvBuf::packed(&mut bytes);
@@ -188,7 +198,11 @@ impl<'a> Team<'a> {
                 self.send(Peer::Bridge, words)?;
             }
             count = self.receive(Peer::Bridge, 1)?;
-            theirs = self.receive(Peer::Bridge, count.first().copied().unwrap_or(0) as usize)?;
+            let announced = count.first().copied().unwrap_or(0);
+            if announced > GROUP_BLOB_MAX_BYTES / 8 {
+                return Err(broken("the other group says too much"));
+            }
+            theirs = self.receive(Peer::Bridge, announced as usize)?;
             if !upper {
                 self.send(Peer::Bridge, &length)?;
                 self.send(Peer::Bridge, words)?;

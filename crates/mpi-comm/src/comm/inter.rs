@@ -2,11 +2,10 @@
 
 use super::exchange::{Bridge, Team};
 use super::{Comm, Parts, Remote};
-use crate::agreement::{Side, Tree};
+use crate::agreement::Side;
 use crate::attributes::Attributes;
 use crate::group::Group;
 use crate::topology::Topology;
-use mpi_btl::Ep;
 use mpi_p2p::{Error, ErrorClass};
 
 /// Set in tags of this crate on a context where others send too.
@@ -42,32 +41,12 @@ impl Comm {
                 let detail = format!("remote leader {remote} is not among {}", over.target_size());
                 return Err(fault(ErrorClass::Rank, detail));
             };
-            upper = self.core().me < other;
+            upper = self.core().precedes(self.core().me, other);
             let context = over.collective_context().clone();
-            team.bridge = Some(Bridge { context, rank, tag: OURS | tag & (OURS - 1) });
+            team.bridge = Some(Bridge::Context { context, rank, tag: OURS | tag & (OURS - 1) });
         }
         let upper = team.tell_from_root(vec![u64::from(upper)], 1)?.first() == Some(&1);
-        let mine: Vec<u64> = self.group().members().map(|ep| u64::from(ep.0)).collect();
-        let theirs = team.swap(upper, &mine)?;
-        let list: Vec<Ep> = theirs.iter().map(|ep| Ep(*ep as u32)).collect();
-        let group = Group::list(list, self.core().me);
-        if self.group().intersection(&group).size() > 0 {
-            return Err(fault(ErrorClass::Comm, String::from("the groups have a member in common")));
-        }
-        let side = if upper { Side::Upper } else { Side::Lower };
-        let id = self.hold(team.agree(Tree::new(team.index, team.size, side))?);
-        Comm::new(
-            self.core(),
-            Parts {
-                id,
-                group: self.group(),
-                remote: Some(Remote { group, upper }),
-                topology: Topology::Undefined,
-                attributes: Attributes::default(),
-                handler: self.error_handler(),
-                name: String::new(),
-            },
-        )
+        self.meet(&team, upper, OP, "")
     }
 
     /// One communicator of both groups of an inter-communicator, first the one that gives `high`
@@ -106,7 +85,7 @@ impl Comm {
     /// The way to the remote group's root, for the root of the local group.
     pub(crate) fn bridge(&self, team: &Team<'_>) -> Option<Bridge> {
         let root = self.is_inter() && self.rank() == 0;
-        root.then(|| Bridge {
+        root.then(|| Bridge::Context {
             context: self.collective_context().clone(),
             rank: 0,
             tag: OURS | team.tag() & (OURS - 1),

@@ -10,19 +10,20 @@ mod requests;
 mod topologies;
 
 pub use create::{PendingComm, SplitKind};
-pub(crate) use exchange::{WaitsFor, broken};
+pub(crate) use exchange::{Bridge, Team, WaitsFor, broken};
 pub use p2p::{Dest, Matched, NULL_STATUS, Source};
 pub use topologies::Neighbours;
 
 use crate::attributes::Attributes;
 use crate::context_ids::ContextIds;
 use crate::core::Core;
+use crate::dynamic::Link;
 use crate::errhandler::ErrorHandler;
 use crate::group::{Group, Relation};
 use crate::limits::MAX_OBJECT_NAME_BYTES;
 use crate::topology::Topology;
 use mpi_btl::Ep;
-use mpi_coll::Team;
+use mpi_coll::Team as CollectiveTeam;
 use mpi_p2p::{Context, ContextSpec, Engine, Error};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -51,7 +52,7 @@ struct Inner {
     /// intra-communicator.
     targets: u32,
     p2p: Arc<Context>,
-    team: Team,
+    team: CollectiveTeam,
     /// Made when first needed: many communicators never are a parent.
     management: OnceLock<Arc<Context>>,
     core: Arc<Core>,
@@ -62,6 +63,8 @@ struct Inner {
     handler: RwLock<ErrorHandler>,
     /// Tags of management operations, in the order in which all members start them.
     operations: AtomicU32,
+    /// Counts for the worlds of the members that are not this one's.
+    _link: Option<Link>,
     /// Handles; the attributes go with the last of them.
     handles: AtomicUsize,
     /// Given back when everything above is gone.
@@ -120,12 +123,14 @@ impl Comm {
         };
         let (collective, settings) = (context(Plane::Collective, &peers)?, core.collective_settings.clone());
         let team = match &parts.remote {
-            None => Team::new(collective, settings),
+            None => CollectiveTeam::new(collective, settings),
             Some(_) => {
                 let near = context(Plane::Near, &parts.group.members().collect())?;
-                Team::between(near, collective, settings)
+                CollectiveTeam::between(near, collective, settings)
             }
         };
+        let groups = [Some(&parts.group), parts.remote.as_ref().map(|remote| &remote.group)];
+        let link = core.beyond.as_ref().and_then(|beyond| beyond.link(groups.into_iter().flatten()));
         Ok(Comm(Arc::new(Inner {
             engine: core.engine.clone(),
             targets: targets.size(),
@@ -139,6 +144,7 @@ impl Comm {
             attributes: parts.attributes,
             handler: RwLock::new(parts.handler),
             operations: AtomicU32::new(0),
+            _link: link,
             handles: AtomicUsize::new(1),
             id: parts.id,
         })))
@@ -273,7 +279,7 @@ impl Comm {
 
     /// The ranks of collectives.
     #[inline]
-    pub fn team(&self) -> &Team {
+    pub fn team(&self) -> &CollectiveTeam {
         &self.0.team
     }
 

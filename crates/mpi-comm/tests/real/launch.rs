@@ -17,12 +17,13 @@ pub struct Launch {
     status: i32,
     says: Vec<&'static str>,
     silent: bool,
+    seconds: &'static str,
 }
 
 impl Launch {
     pub fn of(scenario: &'static str, ranks: u32) -> Launch {
         let (name, variables, says) = (scenario.to_owned(), Vec::new(), Vec::new());
-        Launch { name, scenario, ranks, variables, status: 0, says, silent: false }
+        Launch { name, scenario, ranks, variables, status: 0, says, silent: false, seconds: TIMEOUT_SECONDS }
     }
     pub fn named(mut self, name: &str) -> Launch {
         name.clone_into(&mut self.name);
@@ -30,6 +31,11 @@ impl Launch {
     }
     pub fn with(mut self, name: &'static str, value: &'static str) -> Launch {
         self.variables.push((name, value));
+        self
+    }
+    /// Seconds after which mpiexec ends it.
+    pub fn for_at_most(mut self, seconds: &'static str) -> Launch {
+        self.seconds = seconds;
         self
     }
     /// The exit status.
@@ -54,11 +60,12 @@ impl Launch {
             0 => Command::new(&me),
             ranks => {
                 let mut command = Command::new(mpiexec());
-                command.args(["-n", &ranks.to_string(), "--oversubscribe", "--timeout", TIMEOUT_SECONDS]);
+                command.args(["-n", &ranks.to_string(), "--oversubscribe", "--timeout", self.seconds]);
                 command.arg(&me);
                 command
             }
         };
+        command.env("MPI_MPIEXEC", mpiexec());
         command.args(["rank", self.scenario]).envs(self.variables.iter().copied()).stdin(Stdio::null());
         let begin = Instant::now();
         let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;

@@ -1,16 +1,19 @@
 //! Worlds of real processes, started by mpiexec. The test program is its own rank program:
 //! `real rank SCENARIO` runs as a rank, anything else runs the launches, bounded by `--timeout`.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod launch;
 mod ranks;
+mod worlds;
 
 use launch::Launch;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [first, scenario, ..] = args.as_slice() {
+    if let [first, scenario, rest @ ..] = args.as_slice() {
         if first == "rank" {
-            return ranks::run(scenario);
+            return ranks::run(scenario, rest);
         }
     }
     let given = |option: &str| args.iter().any(|arg| arg == option);
@@ -71,6 +74,53 @@ fn launches() -> Vec<Launch> {
             .ends(3)
             .says("MPI_BLOCKED_REPORT_SECONDS=\"soon\""),
         Launch::of("hello", 0).named("foreign").with("OMPI_COMM_WORLD_SIZE", "4").ends(3).says("Open MPI"),
+        Launch::of("spawns", 2).named("spawns_1").silent(),
+        Launch::of("spawns", 1).named("spawns_8").with("MPI_TEST_CHILDREN", "8").silent(),
+        Launch::of("spawns", 2).named("spawns_64").with("MPI_TEST_CHILDREN", "64").silent(),
+        Launch::of("spawns", 3).named("spawns_tcp").with("MPI_BTL", "tcp").with("MPI_TEST_CHILDREN", "2"),
+        Launch::of("spawns", 0).named("spawns_alone").with("MPI_TEST_CHILDREN", "2").silent(),
+        Launch::of("spawns_several", 2).silent(),
+        Launch::of("spawns_from_part", 4).silent(),
+        Launch::of("spawns_grandchildren", 2).silent(),
+        Launch::of("spawns_often", 2).silent(),
+        Launch::of("spawns", 1).named("spawns_shm").with("MPI_BTL", "shm").ends(101).says("MPI_BTL"),
+        Launch::of("spawn_fails", 3).silent(),
+        Launch::of("spawn_fails", 0).named("spawn_fails_alone").silent(),
+        Launch::of("spawn_dies_early", 2).silent(),
+        Launch::of("spawn_follows_hints", 2).silent(),
+        Launch::of("spawns", 0)
+            .named("spawns_without_launcher")
+            .with("MPI_MPIEXEC", "/no/such/mpiexec")
+            .ends(101)
+            .says("/no/such/mpiexec"),
+        Launch::of("spawns", 0)
+            .named("spawns_with_a_wrong_launcher")
+            .with("MPI_MPIEXEC", "/bin/cat")
+            .ends(101)
+            .says("/bin/cat"),
+        Launch::of("child_panics", 2).ends(101).says("rank 1 of spawned world 1"),
+        Launch::of("child_panics", 0).named("child_panics_alone").ends(101).says("rank 1 of spawned world 1"),
+        Launch::of("parent_dies", 2).ends(137).says("mpiexec: rank 0 (pid"),
+        Launch::of("child_fails_apart", 2).ends(9).says("rank 0 is well").says("rank 1 is well"),
+        Launch::of("connects_inside", 5).silent(),
+        Launch::of("connects_inside", 2).named("connects_inside_tcp").with("MPI_BTL", "tcp").silent(),
+        Launch::of("names", 2).silent(),
+        Launch::of("names", 0).named("names_alone").silent(),
+        Launch::of("ports", 2).silent(),
+        Launch::of("late_strangers", 2).silent(),
+        Launch::of("two_jobs", 0).silent(),
+        Launch::of("joins", 2).silent(),
+        Launch::of("blocked_across", 2)
+            .with("MPI_BLOCKED_REPORT_SECONDS", "1")
+            .for_at_most("4")
+            .ends(124)
+            .says("\"to the children\"")
+            .says("rank 0 of spawned world 1"),
+        Launch::of("accept_reports", 1)
+            .with("MPI_BLOCKED_REPORT_SECONDS", "1")
+            .for_at_most("4")
+            .ends(124)
+            .says("accept waits for a connection on port mpi-tcp/"),
         Launch::of("uninitialised", 0).ends(16).says("world: MPI is not initialised"),
         Launch::of("finalised", 0).ends(16).says("world: MPI is finalised"),
     ]

@@ -1,16 +1,16 @@
 //! What the ranks do.
 
-#[path = "../common/mod.rs"]
-mod common;
-
-use common::{receive, ring, send};
+use crate::common::{receive, ring, send};
 use mpi_btl_shm::Shm;
 use mpi_btl_tcp::TcpBtl;
 use mpi_comm::{Comm, Dest, Relation, Source, ThreadLevel};
 use mpi_p2p::Tag;
 use std::time::Duration;
 
-pub fn run(scenario: &str) {
+pub fn run(scenario: &str, rest: &[String]) {
+    if crate::worlds::run(scenario, rest) {
+        return;
+    }
     match scenario {
         "hello" => hello(),
         "communicators" => communicators(),
@@ -34,7 +34,7 @@ pub fn run(scenario: &str) {
     }
 }
 
-fn join(level: ThreadLevel) -> Comm {
+pub fn join(level: ThreadLevel) -> Comm {
     assert_eq!(mpi_comm::init_or_exit(level, &[&Shm, &TcpBtl]), level);
     mpi_comm::world()
 }
@@ -216,7 +216,7 @@ fn killed() {
     let _ = world.handle(receive(&world, Source::Rank(1), Tag::Is(99)));
 }
 
-fn number(name: &str, default: u64) -> u64 {
+pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 

@@ -411,11 +411,14 @@ pub trait Root: AsCommunicator {
     /// Starts `maxprocs` processes of a program; all of the communicator get the way to them (MPI-4.1 §11.8.2,
     /// `MPI_Comm_spawn`). Collective; what the root gives counts.
     ///
+    /// The command's directory and variables are followed. All processes start, or none does; then the root prints
+    /// which program is at fault, and why.
+    ///
     /// # Errors
-    /// If not all of them started, or a word of the command holds a byte of value 0.
+    /// If they did not start, or a word of the command holds a byte of value 0.
     ///
     /// # Panics
-    /// If the command sets environment variables.
+    /// If the command removes a variable, or sets one to several lines.
     fn spawn(&self, command: &Command, maxprocs: Rank) -> Result<InterCommunicator, MpiError> {
         spawn::spawn(core_comm(self.as_communicator()), self.root_rank(), &[(command, maxprocs)])
     }
@@ -424,10 +427,10 @@ pub trait Root: AsCommunicator {
     /// `MPI_Comm_spawn_multiple`). Collective; what the root gives counts.
     ///
     /// # Errors
-    /// If not all of them started, or a word of a command holds a byte of value 0.
+    /// As [`spawn`](Root::spawn).
     ///
     /// # Panics
-    /// If there is not one number for each command, or a command sets environment variables.
+    /// As [`spawn`](Root::spawn), and if there is not one number for each command.
     fn spawn_multiple(&self, commands: &[Command], maxprocs: &[Rank]) -> Result<InterCommunicator, MpiError> {
         assert_eq!(commands.len(), maxprocs.len(), "each command needs its number of processes");
         let pairs: Vec<_> = commands.iter().zip(maxprocs.iter().copied()).collect();

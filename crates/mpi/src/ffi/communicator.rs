@@ -127,7 +127,14 @@ comm_makers! {
 /// `comm` holds a communicator that the program owns.
 pub unsafe extern "C" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { comm.replace(MPI_Comm::NULL).drop_object() };
+    let handle = unsafe { comm.replace(MPI_Comm::NULL) };
+    if mpi_comm::parent().is_some_and(|parent| MPI_Comm::naming(&parent) == handle) {
+        // It belongs to the process, which lent its handle.
+        mpi_comm::disconnect_parent();
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { handle.drop_object() };
+    }
     MPI_SUCCESS as c_int
 }
 

@@ -27,6 +27,11 @@ impl InterCommunicator {
         InterCommunicator(CommunicatorHandle::new(comm, Kind::Parent))
     }
 
+    /// One that a call has made.
+    pub(crate) fn made(comm: mpi_comm::Comm) -> InterCommunicator {
+        InterCommunicator(CommunicatorHandle::new(comm, Kind::Inter))
+    }
+
     /// How many processes the other group has (`MPI_Comm_remote_size`).
     pub fn remote_size(&self) -> Rank {
         core_comm(self).target_size() as Rank

@@ -55,13 +55,13 @@ impl CommunicatorHandle {
             MPI_Comm::WORLD => Some(Self::world()),
             MPI_Comm::SELF => Some(Self::self_comm()),
             raw => {
+                // As the predefined ones, the parent belongs to the process.
+                if let Some(parent) = mpi_comm::parent().filter(|parent| parent.as_raw() == raw.0) {
+                    return Some(Self::new(parent, Kind::Parent));
+                }
                 // SAFETY: the caller's promise.
                 let comm = unsafe { Comm::from_raw(raw.0) };
-                let kind = match comm.is_inter() {
-                    true if mpi_comm::parent().is_some_and(|parent| parent.as_raw() == raw.0) => Kind::Parent,
-                    true => Kind::Inter,
-                    false => Kind::User,
-                };
+                let kind = if comm.is_inter() { Kind::Inter } else { Kind::User };
                 Some(Self::new(comm, kind))
             }
         }

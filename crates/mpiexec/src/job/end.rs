@@ -12,6 +12,8 @@ pub enum End {
     Exit(i32),
     /// A signal killed it.
     Signal(Signal),
+    /// It is gone; how, only its own parent knows.
+    Gone,
 }
 
 impl End {
@@ -29,6 +31,7 @@ impl End {
         match self {
             End::Exit(code) => code,
             End::Signal(signal) => 128 + signal as i32,
+            End::Gone => 1,
         }
     }
 }
@@ -38,6 +41,7 @@ impl fmt::Display for End {
         match self {
             End::Exit(code) => write!(f, "exited with status {code}"),
             End::Signal(signal) => write!(f, "was killed by signal {} ({signal})", *signal as i32),
+            End::Gone => f.write_str("is gone"),
         }
     }
 }
@@ -45,7 +49,7 @@ impl fmt::Display for End {
 /// Why the job fails, by the fault of one rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Whose fault.
+    /// Whose fault: its number among all processes of the job.
     pub rank: usize,
     /// What it did, as the predicate of a sentence.
     pub how: String,
@@ -56,6 +60,8 @@ pub struct Failure {
 /// Whether the end of a rank is a failure: `others` ranks still run.
 pub fn failure(rank: usize, end: End, phase: Phase, others: usize) -> Option<Failure> {
     match end {
+        End::Gone if !phase.owes_finalize() => None,
+        End::Gone => Some(Failure { rank, how: String::from("is gone without finalizing MPI"), status: 1 }),
         End::Exit(0) if !phase.owes_finalize() || others == 0 => None,
         End::Exit(0) => {
             let go = if others == 1 { "1 other rank goes" } else { "the others go" };
@@ -79,6 +85,8 @@ mod tests {
         assert_eq!(status(End::Exit(0), Phase::Finalizing, 1), Some(1));
         assert_eq!(status(End::Exit(0), Phase::Started, 0), None, "nobody goes on");
         assert_eq!(status(End::Exit(7), Phase::Finalized, 0), Some(7));
+        assert_eq!(status(End::Gone, Phase::Finalized, 3), None);
+        assert_eq!(status(End::Gone, Phase::Started, 0), Some(1));
         assert_eq!(status(End::Signal(Signal::SIGKILL), Phase::Silent, 1), Some(137));
     }
 

@@ -19,10 +19,11 @@ pub enum Doing {
 }
 
 /// What follows from all ranks together, a line each: circles, and waiting for those who left.
-pub fn conclusions(ranks: &BTreeMap<u32, Doing>) -> Vec<String> {
+/// `name` is what a rank is called.
+pub fn conclusions(ranks: &BTreeMap<u32, Doing>, name: &dyn Fn(u32) -> String) -> Vec<String> {
     let stuck = stuck(ranks);
-    let mut lines = in_vain(ranks, &stuck);
-    lines.extend(circles(ranks, &stuck));
+    let mut lines = in_vain(ranks, &stuck, name);
+    lines.extend(circles(ranks, &stuck, name));
     lines
 }
 
@@ -65,12 +66,12 @@ fn keepers(ranks: &BTreeMap<u32, Doing>, rank: u32) -> Vec<u32> {
 }
 
 /// Stuck ranks that wait for one who left.
-fn in_vain(ranks: &BTreeMap<u32, Doing>, stuck: &[u32]) -> Vec<String> {
+fn in_vain(ranks: &BTreeMap<u32, Doing>, stuck: &[u32], name: &dyn Fn(u32) -> String) -> Vec<String> {
     let mut lines = Vec::new();
     for rank in stuck {
         for peer in keepers(ranks, *rank) {
             if let Some(Doing::Left(how)) = ranks.get(&peer) {
-                lines.push(format!("rank {rank} waits in vain: rank {peer} {how}"));
+                lines.push(format!("{} waits in vain: {} {how}", name(*rank), name(peer)));
             }
         }
     }
@@ -78,7 +79,7 @@ fn in_vain(ranks: &BTreeMap<u32, Doing>, stuck: &[u32]) -> Vec<String> {
 }
 
 /// The circles among stuck ranks, each told once from its lowest rank.
-fn circles(ranks: &BTreeMap<u32, Doing>, stuck: &[u32]) -> Vec<String> {
+fn circles(ranks: &BTreeMap<u32, Doing>, stuck: &[u32], name: &dyn Fn(u32) -> String) -> Vec<String> {
     let mut told: Vec<u32> = Vec::new();
     let mut lines = Vec::new();
     for start in stuck {
@@ -93,7 +94,7 @@ fn circles(ranks: &BTreeMap<u32, Doing>, stuck: &[u32]) -> Vec<String> {
         let steps: Vec<String> = circle
             .iter()
             .zip(circle.iter().cycle().skip(1))
-            .map(|(rank, next)| format!("rank {rank} waits for rank {next}"))
+            .map(|(rank, next)| format!("{} waits for {}", name(*rank), name(*next)))
             .collect();
         lines.push(format!("a circle: {}", steps.join(", ")));
     }
@@ -141,7 +142,7 @@ mod tests {
             (rank.parse().unwrap(), Doing::Waits(vec![Wait { peers, any }]))
         };
         let ranks = ranks.split_whitespace().map(parse).collect();
-        assert_eq!(conclusions(&ranks), expected);
+        assert_eq!(conclusions(&ranks, &|rank| format!("rank {rank}")), expected);
     }
 
     #[test]

@@ -36,7 +36,8 @@ pub struct Mixer {
 
 #[derive(Debug, Default)]
 struct Source {
-    rank: usize,
+    /// Who it is, for tags.
+    label: String,
     pending: Vec<u8>,
     /// When the part of a line that is pending began to wait.
     since: Option<Instant>,
@@ -48,7 +49,8 @@ struct Source {
 impl Mixer {
     /// A mixer of sources that belong to these ranks.
     pub fn new(ranks: impl IntoIterator<Item = usize>, tags: Tags) -> Mixer {
-        let sources = ranks.into_iter().map(|rank| Source { rank, ..Source::default() }).collect();
+        let source = |rank: usize| Source { label: rank.to_string(), ..Source::default() };
+        let sources = ranks.into_iter().map(source).collect();
         Mixer {
             sources,
             tags,
@@ -58,6 +60,11 @@ impl Mixer {
             last: None,
             last_other: None,
         }
+    }
+
+    /// One more source, under the next number.
+    pub fn add(&mut self, label: String) {
+        self.sources.push(Source { label, ..Source::default() });
     }
 
     /// What is to be written now; the caller takes off what it has written.
@@ -229,7 +236,7 @@ impl Mixer {
             let mut inside = self.open == Some(source);
             for line in s.pending[..end].split_inclusive(|byte| *byte == b'\n') {
                 if !inside {
-                    tag(&mut self.out, self.tags, s.rank);
+                    tag(&mut self.out, self.tags, &s.label);
                 }
                 self.out.extend_from_slice(line);
                 inside = false;
@@ -239,7 +246,7 @@ impl Mixer {
     }
 }
 
-fn tag(out: &mut Vec<u8>, tags: Tags, rank: usize) {
+fn tag(out: &mut Vec<u8>, tags: Tags, rank: &str) {
     if tags.time {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         out.extend_from_slice(timestamp(since).as_bytes());

@@ -12,9 +12,11 @@ mod knot;
 mod mixer;
 mod picture;
 mod sink;
+mod spawn;
 mod start;
 mod streams;
 mod turn;
+mod world;
 
 use crate::error::LaunchError;
 use crate::guard::{self, Guard};
@@ -23,12 +25,14 @@ use crate::plan::{Plan, ranges};
 use crate::settings::Job;
 use end::Failure;
 use input::{Feeder, Source};
+use mpi_pmi::names::Names;
 use mpi_pmi::server::{Action, Phase as RankPhase, Server};
 use mpi_wire::startup::{STARTUP_VERSION, ToRank, Welcome};
+use mpi_wire::waits::Wait;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 use picture::{Picture, Said, Then};
@@ -37,30 +41,44 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use streams::Streams;
+use world::{Links, Phase, World};
+
+/// The number of a process that is none of this job's, or not known to be.
+const UNKNOWN_SLOT: u32 = u32::MAX;
 
 /// Starts the job, sees it through, and gives its status.
 ///
 /// # Errors
 /// [`LaunchError`]; whatever was started is gone then.
 pub fn run(job: &Job, plan: &Plan) -> Result<i32, LaunchError> {
-    let mut running = Running::new(job, plan)?;
-    let outcome = running.start_ranks().and_then(|()| running.see_through());
+    let random: [u8; 8] = mpi_pmi::random_bytes().map_err(random_failed)?;
+    let id = format!("{}-{}-{:016x}", plan.host, std::process::id(), u64::from_le_bytes(random));
+    finish(Running::new(job, plan, id, plan.ranks.len())?, Running::start_ranks)
+}
+
+/// Serves the process `pid` at the other end of `socket`, which began without a launcher as the job
+/// `id`, and what it spawns.
+///
+/// # Errors
+/// [`LaunchError`]; whatever was started is gone then.
+pub fn serve(job: &Job, plan: &Plan, id: String, socket: OwnedFd, pid: u32) -> Result<i32, LaunchError> {
+    finish(Running::new(job, plan, id, 1)?, |running| {
+        running.take_in(start::attach(socket, pid)?)?;
+        running.all_started = true;
+        Ok(())
+    })
+}
+
+fn finish<'a>(
+    mut running: Running<'a>,
+    begin: impl FnOnce(&mut Running<'a>) -> Result<(), LaunchError>,
+) -> Result<i32, LaunchError> {
+    let outcome = begin(&mut running).and_then(|()| running.see_through());
     if outcome.is_err() {
         running.kill_groups(Signal::SIGKILL);
     }
     running.clean_up();
     outcome.map(|()| running.status.unwrap_or(0))
-}
-
-/// How far the job has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    /// All is well.
-    Running,
-    /// A rank has failed; others that fail at the same time are waited for.
-    Settling { until: Instant },
-    /// Ranks were told to end; the kill signal, or giving up, comes next.
-    Ending { next: Instant, killed: bool },
 }
 
 /// The whole state of the loop.
@@ -70,9 +88,13 @@ struct Running<'a> {
     begun: Instant,
     epoll: Epoll,
     signals: SignalFd,
-    common: Common,
+    /// Id of the job; that of its first world.
+    id: String,
     guard: Option<Guard>,
-    server: Server,
+    worlds: Vec<World>,
+    links: Links,
+    names: Names,
+    /// The processes of all worlds.
     ranks: Vec<Rank>,
     by_pid: BTreeMap<u32, usize>,
     alive: usize,
@@ -82,8 +104,6 @@ struct Running<'a> {
     paused: Vec<(usize, usize)>,
     feeder: Option<Feeder>,
     feeder_waits: input::WaitsFor,
-    phase: Phase,
-    failures: Vec<Failure>,
     status: Option<i32>,
     timeout_at: Option<Instant>,
     picture: Option<Picture>,
@@ -93,12 +113,9 @@ struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    fn new(job: &'a Job, plan: &'a Plan) -> Result<Running<'a>, LaunchError> {
-        let size = plan.ranks.len();
+    fn new(job: &'a Job, plan: &'a Plan, id: String, size: usize) -> Result<Running<'a>, LaunchError> {
         let open_files = raise_open_files(size)?;
         let signals = take_signals()?;
-        let random: [u8; 8] = mpi_pmi::random_bytes().map_err(random_failed)?;
-        let id = format!("{}-{}-{:016x}", plan.host, std::process::id(), u64::from_le_bytes(random));
         let mut streams = Streams::new(size, mixer::Tags { rank: job.tag, time: job.timestamp });
         let guard = Guard::start(&id)
             .map_err(|e| streams.message(&format!("mpiexec: no guard against kill -9 of mpiexec: {e}")))
@@ -110,9 +127,10 @@ impl<'a> Running<'a> {
             errhandler: job.errhandler.clone(),
             scrub: start::foreign_variables(),
             open_files,
-            id,
+            id: id.clone(),
+            spawned: false,
         };
-        let server = Server::new(world(job, plan, &common.id)?);
+        let server = Server::new(world(job, plan, &id, size)?);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(LaunchError::system("epoll"))?;
         let begun = Instant::now();
         let running = Running {
@@ -121,9 +139,11 @@ impl<'a> Running<'a> {
             begun,
             epoll,
             signals,
-            common,
+            id,
             guard,
-            server,
+            worlds: vec![World::new(server, common, 0..size, Vec::new())],
+            links: Links::default(),
+            names: Names::default(),
             ranks: Vec::with_capacity(size),
             by_pid: BTreeMap::new(),
             alive: 0,
@@ -132,8 +152,6 @@ impl<'a> Running<'a> {
             paused: Vec::new(),
             feeder: None,
             feeder_waits: input::WaitsFor::Nothing,
-            phase: Phase::Running,
-            failures: Vec::new(),
             status: None,
             timeout_at: job.timeout.map(|timeout| begun + timeout),
             picture: None,
@@ -145,28 +163,19 @@ impl<'a> Running<'a> {
         Ok(running)
     }
 
-    /// Starts all ranks, serving those that run already.
+    /// Starts all ranks of the first world, serving those that run already.
     fn start_ranks(&mut self) -> Result<(), LaunchError> {
         let mut pipes: Vec<OwnedFd> = Vec::new();
         for (rank, place) in self.plan.ranks.iter().enumerate() {
             let Some(program) = self.plan.programs.get(place.program) else { continue };
             let source = input::source(self.job.stdin, rank);
-            let (started, pipe) = start::start(&self.common, rank, place, program, source, &self.plan.host)?;
-            if let Some(guard) = &mut self.guard {
-                guard.add(started.pid);
-            }
-            if self.job.verbose {
-                let line = format!("mpiexec: rank {rank} is pid {} on {}", started.pid, self.plan.host);
-                self.streams.message(&line);
-            }
-            self.by_pid.insert(started.pid, rank);
-            self.alive += 1;
-            self.ranks.push(started);
+            let common = &self.worlds[0].common;
+            let (started, pipe) = start::start(common, 0, rank, place, program, source, &self.plan.host)?;
             pipes.extend(pipe);
-            self.watch_rank(rank)?;
+            self.take_in(started)?;
             if rank % 8 == 7 {
                 self.turn(Some(Duration::ZERO))?;
-                if self.phase != Phase::Running {
+                if self.worlds[0].phase != Phase::Running {
                     break;
                 }
             }
@@ -183,42 +192,99 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Turns until every rank is gone.
-    fn see_through(&mut self) -> Result<(), LaunchError> {
-        while self.alive > 0 || matches!(self.phase, Phase::Settling { .. }) {
-            if matches!(self.phase, Phase::Settling { .. }) && self.alive == 0 {
-                self.decide();
-                break;
-            }
-            self.turn(None)?;
-            if let Phase::Ending { next, killed: true } = self.phase {
-                if Instant::now() >= next {
-                    self.name_the_immortal();
-                    break;
-                }
-            }
+    /// A rank has been started: it is one of the job from now on.
+    fn take_in(&mut self, rank: Rank) -> Result<(), LaunchError> {
+        let slot = self.ranks.len();
+        if let Some(guard) = self.guard.as_mut().filter(|_| !rank.foreign) {
+            guard.add(rank.pid);
         }
-        Ok(())
+        if self.job.verbose {
+            let name = world::name(rank.world, rank.rank);
+            self.streams.message(&format!("mpiexec: {name} is pid {} on {}", rank.pid, self.plan.host));
+        }
+        if !rank.foreign {
+            self.by_pid.insert(rank.pid, slot);
+        }
+        self.alive += 1;
+        self.ranks.push(rank);
+        self.watch_rank(slot)
     }
 
-    /// Takes note of a failure.
+    /// Turns until every rank is gone.
+    fn see_through(&mut self) -> Result<(), LaunchError> {
+        loop {
+            let settling = self.settling();
+            if self.alive == 0 {
+                match settling {
+                    Some(world) => self.decide(world),
+                    None => return Ok(()),
+                }
+                continue;
+            }
+            self.turn(None)?;
+            if self.only_immortals_are_left() {
+                self.name_the_immortal();
+                return Ok(());
+            }
+        }
+    }
+
+    /// A world whose failures are not decided yet.
+    fn settling(&self) -> Option<usize> {
+        self.worlds.iter().position(|world| matches!(world.phase, Phase::Settling { .. }))
+    }
+
+    /// Everybody who lives was killed long ago.
+    fn only_immortals_are_left(&self) -> bool {
+        let now = Instant::now();
+        let given_up =
+            |world: &World| matches!(world.phase, Phase::Ending { next, killed: true } if now >= next);
+        self.alive > 0
+            && self.ranks.iter().filter(|r| r.end.is_none()).all(|r| given_up(&self.worlds[r.world]))
+    }
+
+    /// Takes note of a failure: it is that of every world that is linked with the rank's.
     fn fail(&mut self, failure: Failure) {
-        if matches!(self.phase, Phase::Ending { .. }) || self.failures.iter().any(|f| f.rank == failure.rank)
+        let Some(number) = self.ranks.get(failure.rank).map(|r| r.world) else { return };
+        if self.worlds[number].awaited.is_some() {
+            let (command, program) = self.spawned_program(failure.rank);
+            let rank = self.ranks[failure.rank].rank;
+            let reason = format!("{program}: its rank {rank} {} before all had initialised MPI", failure.how);
+            return self.spawn_failed(number, command, &reason);
+        }
+        let world = &mut self.worlds[number];
+        if matches!(world.phase, Phase::Ending { .. })
+            || world.failures.iter().any(|f| f.rank == failure.rank)
         {
             return;
         }
-        self.failures.push(failure);
-        if self.phase == Phase::Running {
-            self.phase = Phase::Settling { until: Instant::now() + limits::SIMULTANEOUS };
+        world.failures.push(failure);
+        let until = Instant::now() + limits::SIMULTANEOUS;
+        for linked in self.links.with(number, &self.worlds, &self.ranks) {
+            let phase = &mut self.worlds[linked].phase;
+            if *phase == Phase::Running {
+                *phase = Phase::Settling { until };
+            }
         }
     }
 
-    /// The failures are in: the lowest rank's is the job's, so that it is the same in every run.
-    fn decide(&mut self) {
-        self.failures.sort_by_key(|f| f.rank);
-        let Some(first) = self.failures.first().cloned() else { return };
+    /// The failures of a world, and of those that settle with it, are in: the lowest rank's is the
+    /// job's, so that it is the same in every run.
+    fn decide(&mut self, number: usize) {
+        let Phase::Settling { until } = self.worlds[number].phase else { return };
+        let together: Vec<usize> = (0..self.worlds.len())
+            .filter(|world| self.worlds[*world].phase == Phase::Settling { until })
+            .collect();
+        let mut failures: Vec<Failure> =
+            together.iter().flat_map(|world| std::mem::take(&mut self.worlds[*world].failures)).collect();
+        failures.sort_by_key(|f| f.rank);
+        let Some(first) = failures.first().cloned() else {
+            // Not reached: a world settles because of a failure.
+            together.iter().for_each(|world| self.worlds[*world].phase = Phase::Running);
+            return;
+        };
         let line = format!("{} {}", self.name_and_time(first.rank), first.how);
-        for failure in std::mem::take(&mut self.failures) {
+        for failure in failures {
             self.drain_rank(failure.rank);
             if failure.rank != first.rank && self.job.verbose {
                 let line = format!("mpiexec: {} {} too", self.name(failure.rank), failure.how);
@@ -228,33 +294,63 @@ impl<'a> Running<'a> {
         // Everything that the ranks wrote before stands before the line that tells of the failure.
         self.streams.flush_before_report();
         self.streams.message(&format!("mpiexec: {line}"));
-        self.end(first.status, &line, limits::KILL_AFTER_FAILURE);
+        self.end(&together, first.status, &line, limits::KILL_AFTER_FAILURE);
+    }
+
+    /// Tells all ranks of some worlds to end.
+    fn end(&mut self, worlds: &[usize], status: i32, reason: &str, kill_after: Duration) {
+        self.status.get_or_insert(status);
+        let abort = ToRank::Abort { code: status, message: reason.to_owned() };
+        for number in worlds {
+            let world = &mut self.worlds[*number];
+            world.phase = Phase::Ending { next: Instant::now() + kill_after, killed: false };
+            let slots = world.slots.clone();
+            for slot in slots {
+                if self.phase(slot) != RankPhase::Silent {
+                    self.send(slot, &abort);
+                }
+            }
+        }
+        self.kill_worlds(worlds, Signal::SIGTERM);
+        self.kill_worlds(worlds, Signal::SIGCONT);
     }
 
     /// Tells all ranks to end.
-    fn end(&mut self, status: i32, reason: &str, kill_after: Duration) {
-        self.status.get_or_insert(status);
-        self.phase = Phase::Ending { next: Instant::now() + kill_after, killed: false };
-        let abort = ToRank::Abort { code: status, message: reason.to_owned() };
-        for rank in 0..self.ranks.len() {
-            if self.server.phase(rank as u32) != RankPhase::Silent {
-                self.send(rank, &abort);
-            }
-        }
-        self.kill_groups(Signal::SIGTERM);
-        self.kill_groups(Signal::SIGCONT);
+    fn end_all(&mut self, status: i32, reason: &str, kill_after: Duration) {
+        let all: Vec<usize> = (0..self.worlds.len())
+            .filter(|world| !matches!(self.worlds[*world].phase, Phase::Ending { .. }))
+            .collect();
+        self.end(&all, status, reason, kill_after);
     }
 
-    fn kill_now(&mut self) {
-        self.phase = Phase::Ending { next: Instant::now() + limits::GONE_AFTER_KILL, killed: true };
-        self.kill_groups(Signal::SIGKILL);
+    fn kill_now(&mut self, worlds: &[usize]) {
+        for number in worlds {
+            let next = Instant::now() + limits::GONE_AFTER_KILL;
+            self.worlds[*number].phase = Phase::Ending { next, killed: true };
+        }
+        self.kill_worlds(worlds, Signal::SIGKILL);
+        for rank in self.ranks.iter().filter(|r| r.foreign && r.end.is_none() && worlds.contains(&r.world)) {
+            // It was asked and did not go. Its socket is open, so the number is still its own.
+            let _ = kill(Pid::from_raw(rank.pid as i32), Signal::SIGKILL);
+        }
     }
 
     /// Sends a signal to all ranks and their children.
     fn kill_groups(&self, signal: Signal) {
-        for rank in self.ranks.iter().filter(|rank| rank.group_left) {
+        let all: Vec<usize> = (0..self.worlds.len()).collect();
+        self.kill_worlds(&all, signal);
+    }
+
+    /// Sends a signal to the ranks of some worlds and their children.
+    fn kill_worlds(&self, worlds: &[usize], signal: Signal) {
+        for rank in self.ranks.iter().filter(|rank| rank.group_left && worlds.contains(&rank.world)) {
             let _ = killpg(Pid::from_raw(rank.pid as i32), signal);
         }
+    }
+
+    /// How far a rank has come.
+    fn phase(&self, slot: usize) -> RankPhase {
+        self.ranks.get(slot).map_or(RankPhase::Silent, |r| self.worlds[r.world].server.phase(r.rank))
     }
 
     /// Takes a picture of what all ranks wait for.
@@ -263,7 +359,7 @@ impl<'a> Running<'a> {
         self.last_picture = Some(now);
         let asked: Vec<usize> = (0..self.ranks.len())
             .filter(|rank| self.ranks[*rank].end.is_none() && !said.contains_key(rank))
-            .filter(|rank| self.server.phase(*rank as u32) != RankPhase::Silent)
+            .filter(|rank| self.phase(*rank) != RankPhase::Silent)
             .collect();
         for rank in &asked {
             self.send(*rank, &ToRank::ReportWanted);
@@ -273,17 +369,18 @@ impl<'a> Running<'a> {
 
     /// Prints a complete picture.
     fn print_picture(&mut self, picture: &Picture) {
-        for line in picture.lines(self.ranks.len(), |rank| self.state(rank), |rank| self.left(rank)) {
+        let (size, name) = (self.ranks.len(), |slot| self.called(slot));
+        for line in picture.lines(size, name, |slot| self.state(slot), |slot| self.left(slot)) {
             self.streams.message(&format!("mpiexec: {line}"));
         }
         if let Then::End(status) = picture.then {
-            self.end(status, &picture.title, limits::KILL_AFTER_FAILURE);
+            self.end_all(status, &picture.title, limits::KILL_AFTER_FAILURE);
         }
     }
 
     fn state(&self, rank: usize) -> String {
         let Some(r) = self.ranks.get(rank) else { return String::from("not started") };
-        match (r.end, self.server.phase(rank as u32)) {
+        match (r.end, self.phase(rank)) {
             (Some(end), _) => end.to_string(),
             (None, RankPhase::Silent) => {
                 format!("has not initialised MPI (pid {}, {})", r.pid, picture::process_state(r.pid))
@@ -297,7 +394,7 @@ impl<'a> Running<'a> {
 
     /// How a rank came to take no part in MPI any more, if it has.
     fn left(&self, rank: usize) -> Option<String> {
-        match (self.ranks.get(rank)?.end, self.server.phase(rank as u32)) {
+        match (self.ranks.get(rank)?.end, self.phase(rank)) {
             (Some(end), _) => Some(format!("has ended ({end})")),
             (None, RankPhase::Finalizing) => {
                 Some(String::from("has called finalize, and sends and receives nothing more"))
@@ -307,19 +404,46 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Carries out what the start-up server wants.
-    fn act(&mut self, actions: Vec<Action>) {
+    /// Carries out what the start-up server of a world wants.
+    fn act(&mut self, number: usize, actions: Vec<Action>) {
+        let first = self.worlds[number].slots.start;
         for action in actions {
             match action {
-                Action::Send { rank, message } => self.send(rank as usize, &message),
+                Action::Send { rank, message } => self.send(first + rank as usize, &message),
                 Action::Abort { rank, code, message } => {
                     let message = message.trim();
                     let why = if message.is_empty() { String::new() } else { format!(": {message}") };
                     let how = format!("called abort({code}){why}");
-                    self.fail(Failure { rank: rank as usize, how, status: mpi_pmi::exit_status(code) });
+                    let status = mpi_pmi::exit_status(code);
+                    self.fail(Failure { rank: first + rank as usize, how, status });
                 }
-                Action::Report { rank, text, waits } => self.report(rank as usize, Said { text, waits }),
-                Action::Broken { rank, reason } => self.broken(rank as usize, &reason),
+                Action::Report { rank, text, waits } => {
+                    let waits = waits.into_iter().map(|wait| self.in_slots(number, wait)).collect();
+                    self.report(first + rank as usize, Said { text, waits });
+                }
+                Action::Spawn { rank, id, request } => self.spawn(first + rank as usize, id, &request),
+                Action::Name { rank, id, request } => {
+                    let outcome = self.names.ask(first + rank as usize, request);
+                    self.send(first + rank as usize, &ToRank::Named { id, outcome });
+                }
+                Action::Linked { rank, job, linked } => self.linked(first + rank as usize, &job, linked),
+                Action::Broken { rank, reason } => self.broken(first + rank as usize, &reason),
+            }
+        }
+    }
+
+    /// A rank has, or no longer has, communicators with another world. One of another job's is
+    /// another launcher's to see to.
+    fn linked(&mut self, slot: usize, job: &str, linked: bool) {
+        let Some(to) = self.worlds.iter().position(|world| world.common.id == job) else { return };
+        let Some(rank) = self.ranks.get_mut(slot) else { return };
+        match linked {
+            true => {
+                rank.links.insert(to);
+                self.links.formed(rank.world, to);
+            }
+            false => {
+                rank.links.remove(&to);
             }
         }
     }
@@ -336,10 +460,11 @@ impl<'a> Running<'a> {
             return;
         }
         let recent = self.last_picture.is_some_and(|at| at.elapsed() < self.pictures_apart);
-        if self.phase == Phase::Running && !recent {
+        let runs = self.ranks.get(rank).is_some_and(|r| self.worlds[r.world].phase == Phase::Running);
+        if runs && !recent {
             // A wait that is meant to be long says so ever more rarely.
             self.pictures_apart = self.pictures_apart.saturating_mul(2);
-            let title = format!("rank {rank} has been blocked for long; what the ranks wait for:");
+            let title = format!("{} has been blocked for long; what the ranks wait for:", self.called(rank));
             self.take_picture(title, BTreeMap::from([(rank, said)]), Then::GoOn);
         }
     }
@@ -356,15 +481,31 @@ impl<'a> Running<'a> {
         self.watch_control(rank);
     }
 
-    fn name(&self, rank: usize) -> String {
-        let pid = self.ranks.get(rank).map_or(0, |r| r.pid);
-        format!("rank {rank} (pid {pid} on {})", self.plan.host)
+    /// What a rank is called.
+    fn called(&self, slot: usize) -> String {
+        self.ranks.get(slot).map_or_else(|| format!("rank {slot}"), |r| world::name(r.world, r.rank))
+    }
+
+    /// A wait of a rank of a world, in numbers of the job's processes.
+    fn in_slots(&self, number: usize, wait: Wait) -> Wait {
+        let slots = self.worlds[number].slots.clone();
+        let slot = |rank: &u32| match slots.start + *rank as usize {
+            slot if slot < slots.end => slot as u32,
+            _ => UNKNOWN_SLOT,
+        };
+        Wait { peers: wait.peers.iter().map(slot).collect(), ..wait }
+    }
+
+    fn name(&self, slot: usize) -> String {
+        let Some(r) = self.ranks.get(slot) else { return format!("rank {slot}") };
+        format!("{} (pid {} on {})", world::name(r.world, r.rank), r.pid, self.plan.host)
     }
 
     /// As `name`, with how long the job has run.
-    fn name_and_time(&self, rank: usize) -> String {
-        let pid = self.ranks.get(rank).map_or(0, |r| r.pid);
-        format!("rank {rank} (pid {pid} on {}, after {})", self.plan.host, self.elapsed())
+    fn name_and_time(&self, slot: usize) -> String {
+        let Some(r) = self.ranks.get(slot) else { return format!("rank {slot}") };
+        let (name, elapsed) = (world::name(r.world, r.rank), self.elapsed());
+        format!("{name} (pid {} on {}, after {elapsed})", r.pid, self.plan.host)
     }
 
     fn elapsed(&self) -> String {
@@ -404,7 +545,7 @@ impl<'a> Running<'a> {
         let abnormal = self.status.is_some_and(|status| status != 0);
         self.kill_groups(Signal::SIGKILL);
         if abnormal {
-            guard::sweep(&self.common.id);
+            guard::sweep(&self.id);
         }
         for rank in 0..self.ranks.len() {
             self.drain_rank(rank);
@@ -413,8 +554,8 @@ impl<'a> Running<'a> {
         if self.job.print_all {
             let ends =
                 self.ranks.iter().map(|r| r.end.map_or(String::from("left"), |e| e.status().to_string()));
-            let ends: Vec<String> =
-                ends.enumerate().map(|(rank, end)| format!("rank {rank}: {end}")).collect();
+            let names = self.ranks.iter().map(|r| world::name(r.world, r.rank));
+            let ends: Vec<String> = names.zip(ends).map(|(name, end)| format!("{name}: {end}")).collect();
             self.streams.message(&format!("mpiexec: exit statuses: {}", ends.join(", ")));
         }
         if self.job.verbose {
@@ -428,29 +569,32 @@ impl<'a> Running<'a> {
     }
 }
 
-/// What each rank is told when it says hello.
-fn world(job: &Job, plan: &Plan, id: &str) -> Result<Vec<Welcome>, LaunchError> {
+/// What each rank of the first world is told when it says hello.
+fn world(job: &Job, plan: &Plan, id: &str, size: usize) -> Result<Vec<Welcome>, LaunchError> {
     let secret = mpi_pmi::random_bytes().map_err(random_failed)?;
-    let size = plan.ranks.len() as u32;
     let several = job.programs.len() > 1;
     let node_processors = plan.processors_used() as u32;
-    let welcome = |(rank, place): (usize, &crate::plan::Place)| Welcome {
-        version: STARTUP_VERSION,
-        job: id.to_owned(),
-        secret,
-        rank: rank as u32,
-        size,
-        host: plan.host.clone(),
-        node_slot: Some(rank as u32),
-        node_size: size,
-        node_processors,
-        own_processors: place.processors.as_ref().unwrap_or(&plan.processors).len() as u32,
-        multihost: false,
-        appnum: several.then_some(place.program as i32),
-        universe_size: Some(size.max(plan.processors.len() as u32)),
-        parent: None,
+    let welcome = |rank: usize| {
+        let place = plan.ranks.get(rank);
+        let processors = place.and_then(|place| place.processors.as_ref()).unwrap_or(&plan.processors);
+        Welcome {
+            version: STARTUP_VERSION,
+            job: id.to_owned(),
+            secret,
+            rank: rank as u32,
+            size: size as u32,
+            host: plan.host.clone(),
+            node_slot: Some(rank as u32),
+            node_size: size as u32,
+            node_processors,
+            own_processors: processors.len() as u32,
+            multihost: false,
+            appnum: place.filter(|_| several).map(|place| place.program as i32),
+            universe_size: Some(size.max(plan.processors.len()) as u32),
+            parent: None,
+        }
     };
-    Ok(plan.ranks.iter().enumerate().map(welcome).collect())
+    Ok((0..size).map(welcome).collect())
 }
 
 /// The node segment, where a second rank can use it.

@@ -50,11 +50,12 @@ impl Picture {
         self.asked.is_empty() || now >= self.until
     }
 
-    /// The picture's lines; `state` tells of a rank that said nothing, `left` of one that takes no
+    /// The picture's lines; `name` is what a rank is called, `state` tells of a rank that said nothing, `left` of one that takes no
     /// part any more.
     pub fn lines(
         &self,
         size: usize,
+        name: impl Fn(usize) -> String,
         state: impl Fn(usize) -> String,
         left: impl Fn(usize) -> Option<String>,
     ) -> Vec<String> {
@@ -67,7 +68,7 @@ impl Picture {
                 None if self.asked.contains(&rank) => format!("{}; it does not answer", state(rank)),
                 None => state(rank),
             };
-            lines.push(format!("  rank {rank}: {what}"));
+            lines.push(format!("  {}: {what}", name(rank)));
             let waits = said.map(|said| said.waits.clone()).unwrap_or_default();
             let does = match left(rank) {
                 Some(how) => Doing::Left(how),
@@ -76,7 +77,8 @@ impl Picture {
             };
             doing.insert(rank as u32, does);
         }
-        lines.extend(knot::conclusions(&doing).into_iter().map(|line| format!("  {line}")));
+        let name = |slot: u32| name(slot as usize);
+        lines.extend(knot::conclusions(&doing, &name).into_iter().map(|line| format!("  {line}")));
         lines
     }
 }
@@ -114,7 +116,7 @@ mod tests {
         let waits = vec![Wait { peers: vec![2], any: false }];
         picture.answer(0, Said { text: String::from("receive from rank 2\n"), waits });
         let left = |rank| (rank == 2).then(|| String::from("has gone"));
-        let lines = picture.lines(3, |rank| format!("state {rank}"), left);
+        let lines = picture.lines(3, |rank| format!("rank {rank}"), |rank| format!("state {rank}"), left);
         assert_eq!(
             lines[1..],
             [

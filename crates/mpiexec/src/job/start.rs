@@ -8,6 +8,7 @@ use crate::plan::{Place, Ready};
 use mpi_node::spawn::Inheritance;
 use mpi_pmi::variables;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -29,10 +30,38 @@ pub struct Common {
     pub scrub: Vec<std::ffi::OsString>,
     /// The soft limit of open files that the launcher itself was started with.
     pub open_files: Option<u64>,
+    /// A rank spawned it.
+    pub spawned: bool,
+}
+
+impl Common {
+    /// The same for another world, which gets its id, size and segment from the caller.
+    pub fn for_another(&self) -> Common {
+        Common {
+            id: String::new(),
+            size: 0,
+            segment: None,
+            env: self.env.clone(),
+            errhandler: self.errhandler.clone(),
+            scrub: self.scrub.clone(),
+            open_files: self.open_files,
+            spawned: self.spawned,
+        }
+    }
 }
 
 /// A rank that was started.
 pub struct Rank {
+    /// Its world, among those of the job.
+    pub world: usize,
+    /// Its rank there.
+    pub rank: u32,
+    /// Its program, among those of its world.
+    pub program: usize,
+    /// Worlds with whose processes it has communicators.
+    pub links: BTreeSet<usize>,
+    /// It is not the launcher's child: it started the launcher.
+    pub foreign: bool,
     /// Its process, and the number of its process group.
     pub pid: u32,
     /// Standard output and error, while they are open.
@@ -53,6 +82,7 @@ pub struct Rank {
 /// [`LaunchError`] naming what could not be done.
 pub fn start(
     common: &Common,
+    world: usize,
     rank: usize,
     place: &Place,
     program: &Ready,
@@ -90,7 +120,42 @@ pub fn start(
     let stdin = pipe(child.stdin.take().map(Into::into))?;
     let control = Some(Control::new(ours));
     let pid = child.id();
-    Ok((Rank { pid, streams, control, control_writes: false, end: None, group_left: true }, stdin))
+    let rank = Rank {
+        world,
+        rank: rank as u32,
+        program: place.program,
+        links: BTreeSet::new(),
+        foreign: false,
+        pid,
+        streams,
+        control,
+        control_writes: false,
+        end: None,
+        group_left: true,
+    };
+    Ok((rank, stdin))
+}
+
+/// The rank that started this launcher for itself, at the other end of `socket`.
+///
+/// # Errors
+/// The socket cannot be used.
+pub fn attach(socket: OwnedFd, pid: u32) -> Result<Rank, LaunchError> {
+    let socket = UnixStream::from(socket);
+    socket.set_nonblocking(true).map_err(LaunchError::system("control channel of a rank"))?;
+    Ok(Rank {
+        world: 0,
+        rank: 0,
+        program: 0,
+        links: BTreeSet::new(),
+        foreign: true,
+        pid,
+        streams: [None, None],
+        control: Some(Control::new(socket)),
+        control_writes: false,
+        end: None,
+        group_left: false,
+    })
 }
 
 fn environment(command: &mut Command, common: &Common, rank: usize, program: &Ready, control: RawFd) {
@@ -106,6 +171,9 @@ fn environment(command: &mut Command, common: &Common, rank: usize, program: &Re
     command.env(variables::RANK, rank.to_string());
     command.env(variables::SIZE, common.size.to_string());
     command.env(variables::JOB, &common.id);
+    if common.spawned {
+        command.env(variables::SPAWN, "1");
+    }
     command.env(variables::NODE_SIZE, common.size.to_string());
     if let Some(segment) = &common.segment {
         command.env(variables::NODE_FD, segment.as_raw_fd().to_string());

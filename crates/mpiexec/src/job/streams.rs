@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 /// (a terminal, `2>&1`), so that their lines are not torn either.
 pub struct Streams {
     lanes: Vec<Lane>,
-    size: usize,
 }
 
 struct Lane {
@@ -43,19 +42,30 @@ impl Streams {
         let (out, err) = (Sink::new(standard_output()), Sink::new(standard_error()));
         let ranks = || 0..size;
         let lanes = if out.same_place(&err) {
-            vec![Lane { mixer: Mixer::new(ranks().chain(ranks()), tags), sink: out }]
+            vec![Lane { mixer: Mixer::new(ranks().flat_map(|rank| [rank, rank]), tags), sink: out }]
         } else {
             vec![
                 Lane { mixer: Mixer::new(ranks(), tags), sink: out },
                 Lane { mixer: Mixer::new(ranks(), tags), sink: err },
             ]
         };
-        Streams { lanes, size }
+        Streams { lanes }
+    }
+
+    /// One more process, under the next number.
+    pub fn add(&mut self, label: String) {
+        match self.lanes.as_mut_slice() {
+            [one] => {
+                one.mixer.add(label.clone());
+                one.mixer.add(label);
+            }
+            lanes => lanes.iter_mut().for_each(|lane| lane.mixer.add(label.clone())),
+        }
     }
 
     /// Lane and source of a rank's stream (0: output, 1: error).
     fn at(&self, rank: usize, stream: usize) -> (usize, usize) {
-        if self.lanes.len() == 1 { (0, rank + stream * self.size) } else { (stream, rank) }
+        if self.lanes.len() == 1 { (0, 2 * rank + stream) } else { (stream, rank) }
     }
 
     /// A rank wrote these bytes.

@@ -1,9 +1,10 @@
 //! One turn of the loop: sleep until something happens, then see to everything that did.
 
-use super::end::{self, End};
+use super::end::{self, End, Failure};
 use super::input::WaitsFor;
 use super::picture::Then;
-use super::{Phase, Running};
+use super::world::Phase;
+use super::{RankPhase, Running};
 use crate::error::LaunchError;
 use crate::limits;
 use nix::errno::Errno;
@@ -99,12 +100,14 @@ impl Running<'_> {
     /// Time until the next timer, for epoll.
     fn time_to_sleep(&self, limit: Option<Duration>) -> EpollTimeout {
         let now = Instant::now();
-        let phase = match self.phase {
+        let live = |number: usize| self.ranks.iter().any(|r| r.world == number && r.end.is_none());
+        let phases = self.worlds.iter().enumerate().filter_map(|(number, world)| match world.phase {
             Phase::Running => None,
             Phase::Settling { until } => Some(until),
-            Phase::Ending { next, .. } => Some(next),
-        };
-        let timeout = self.timeout_at.filter(|_| self.phase == Phase::Running && self.picture.is_none());
+            Phase::Ending { next, .. } => Some(next).filter(|_| live(number)),
+        });
+        let phase = phases.min();
+        let timeout = self.timeout_at.filter(|_| self.may_time_out());
         let input = match self.feeder_waits {
             WaitsFor::Foreground => Some(now + limits::BACKGROUND_INPUT),
             WaitsFor::Again => Some(now),
@@ -132,17 +135,24 @@ impl Running<'_> {
         if let Some(picture) = self.picture.take_if(|picture| picture.complete(now)) {
             self.print_picture(&picture);
         }
-        match self.phase {
-            Phase::Settling { until } if now >= until => self.decide(),
-            Phase::Ending { next, killed: false } if now >= next => self.kill_now(),
-            Phase::Running if self.picture.is_none() && self.timeout_at.is_some_and(|at| now >= at) => {
-                let seconds = self.job.timeout.unwrap_or_default().as_secs_f64();
-                let title = format!("the job has run for {seconds} s (--timeout); what the ranks wait for:");
-                self.take_picture(title, BTreeMap::new(), Then::End(124));
+        for number in 0..self.worlds.len() {
+            match self.worlds[number].phase {
+                Phase::Settling { until } if now >= until => self.decide(number),
+                Phase::Ending { next, killed: false } if now >= next => self.kill_now(&[number]),
+                _ => {}
             }
-            _ => {}
+        }
+        if self.may_time_out() && self.timeout_at.is_some_and(|at| now >= at) {
+            let seconds = self.job.timeout.unwrap_or_default().as_secs_f64();
+            let title = format!("the job has run for {seconds} s (--timeout); what the ranks wait for:");
+            self.take_picture(title, BTreeMap::new(), Then::End(124));
         }
         Ok(())
+    }
+
+    /// Something runs that the time limit would end.
+    fn may_time_out(&self) -> bool {
+        self.picture.is_none() && self.worlds.iter().any(|world| world.phase == Phase::Running)
     }
 
     pub(super) fn watch_signals(&self) -> Result<(), LaunchError> {
@@ -208,18 +218,30 @@ impl Running<'_> {
         let Some(control) = self.ranks.get_mut(rank).and_then(|r| r.control.as_mut()) else { return };
         let flushed = control.flush();
         let incoming = control.read(&mut self.buffer);
+        let Some((number, own)) = self.ranks.get(rank).map(|r| (r.world, r.rank)) else { return };
         for message in incoming.messages {
-            let actions = self.server.receive(rank as u32, message);
-            self.act(actions);
+            let actions = self.worlds[number].server.receive(own, message);
+            self.act(number, actions);
         }
+        self.look_if_started(number);
         if let Some(reason) = incoming.broken {
             self.broken(rank, &reason);
         }
         self.watch_control(rank);
         if incoming.ended || !flushed {
-            if let Some(r) = self.ranks.get_mut(rank) {
-                r.control = None;
+            let Some(r) = self.ranks.get_mut(rank) else { return };
+            r.control = None;
+            if r.foreign && r.end.is_none() {
+                self.foreign_gone(rank);
             }
+        }
+    }
+
+    /// The process that started this launcher closed its socket, which it does only by ending.
+    fn foreign_gone(&mut self, rank: usize) {
+        self.note_end(rank, End::Gone);
+        if let Some(failure) = end::failure(rank, End::Gone, self.phase(rank), 0) {
+            self.fail(failure);
         }
     }
 
@@ -314,8 +336,9 @@ impl Running<'_> {
 
     /// The user wants the job to end; asked twice, at once.
     fn stop(&mut self, signal: Signal) {
-        if matches!(self.phase, Phase::Ending { .. }) {
-            self.kill_now();
+        let all: Vec<usize> = (0..self.worlds.len()).collect();
+        if self.worlds.iter().all(|world| matches!(world.phase, Phase::Ending { .. })) {
+            self.kill_now(&all);
             return;
         }
         self.picture = None;
@@ -323,7 +346,7 @@ impl Running<'_> {
         self.streams.message(&format!(
             "mpiexec: {signal}: ending the job; what is left after {seconds} s is killed (once more: at once)"
         ));
-        self.end(128 + signal as i32, &format!("mpiexec got {signal}"), limits::KILL_AFTER_SIGNAL);
+        self.end_all(128 + signal as i32, &format!("mpiexec got {signal}"), limits::KILL_AFTER_SIGNAL);
     }
 
     /// Collects the ranks that have ended. All of them are noted before any is judged: ranks that
@@ -339,11 +362,15 @@ impl Running<'_> {
             self.note_end(rank, end);
             ended.push((rank, end));
         }
-        let others = self.plan.ranks.len() - self.ranks.iter().filter(|r| r.end.is_some()).count();
         for (rank, end) in ended {
-            let phase = self.server.phase(rank as u32);
-            if let Some(failure) = end::failure(rank, end, phase, others) {
+            let Some(number) = self.ranks.get(rank).map(|r| r.world) else { continue };
+            let others = self.others_of(number);
+            let failure = end::failure(rank, end, self.phase(rank), others);
+            if let Some(failure) = failure {
                 self.fail(failure);
+            } else if self.worlds[number].awaited.is_some() && self.phase(rank) < RankPhase::Started {
+                // Perhaps no MPI program at all.
+                self.fail(Failure { rank, how: end.to_string(), status: 1 });
             }
             if self.job.verbose {
                 let line = format!("mpiexec: {} {end} after {}", self.name(rank), self.elapsed());
@@ -352,26 +379,39 @@ impl Running<'_> {
         }
     }
 
+    /// Ranks that still run in a world and in those that are linked with it.
+    fn others_of(&self, number: usize) -> usize {
+        let worlds = self.links.with(number, &self.worlds, &self.ranks);
+        let run = self.ranks.iter().filter(|r| r.end.is_none() && worlds.contains(&r.world)).count();
+        // Those of the first world that are not started yet will run.
+        let missing =
+            if worlds.contains(&0) { self.worlds[0].slots.len().saturating_sub(self.ranks.len()) } else { 0 };
+        run + missing
+    }
+
     fn note_end(&mut self, rank: usize, end: End) {
         // What it said and wrote last, before its end is told to anybody.
         while self.ranks.get(rank).is_some_and(|r| r.control.is_some()) {
-            let before = self.server.phase(rank as u32);
+            let before = self.phase(rank);
             self.read_control(rank);
-            if self.ranks.get(rank).is_some_and(|r| r.control.is_some())
-                && before == self.server.phase(rank as u32)
-            {
+            if self.ranks.get(rank).is_some_and(|r| r.control.is_some()) && before == self.phase(rank) {
                 break;
             }
         }
         self.drain_rank(rank);
-        let actions = self.server.gone(rank as u32);
-        self.act(actions);
+        let Some((number, own)) = self.ranks.get(rank).map(|r| (r.world, r.rank)) else { return };
+        let actions = self.worlds[number].server.gone(own);
+        self.act(number, actions);
+        self.names.forget(rank);
         if let Some(picture) = &mut self.picture {
             picture.asked.retain(|asked| *asked != rank);
         }
         let Some(r) = self.ranks.get_mut(rank) else { return };
         r.end = Some(end);
         self.alive -= 1;
+        if r.foreign {
+            return;
+        }
         r.group_left = killpg(Pid::from_raw(r.pid as i32), None).is_ok();
         if let (false, Some(guard)) = (r.group_left, &mut self.guard) {
             guard.remove(r.pid);

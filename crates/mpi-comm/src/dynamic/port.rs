@@ -1,0 +1,397 @@
+//! Ports: where a group waits for another one, and the connection between two roots.
+//!
+//! The name of a port says where it listens and carries a key of its own, by which both sides prove
+//! themselves as in every connection of this library (`mpi_wire::hello`). Who does not know the name
+//! cannot connect; who does has learned no secret of the job.
+
+use super::waiting::Wait;
+use super::{Beyond, lock};
+use crate::limits::{
+    PORT_CONNECT_TIMEOUT, PORT_FRAME_MAX_BYTES, PORT_PENDING_MAX, PORT_PROOF_TIMEOUT, PORT_READ_BYTES,
+};
+use mpi_p2p::{Error, ErrorClass};
+use mpi_wire::hello::{Acceptor, Dialer, HELLO_LEN, HELLO_REPLY_LEN, Hello, Identity, JobTag, PROOF_LEN};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Start of every port's name.
+const SCHEME: &str = "mpi-tcp";
+
+/// An address and a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct PortName {
+    address: SocketAddr,
+    key: [u8; 32],
+}
+
+impl std::fmt::Display for PortName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{SCHEME}/{}/", self.address)?;
+        self.key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl PortName {
+    /// # Errors
+    /// `Port`, when this is no name of a port.
+    pub(super) fn parse(op: &'static str, text: &str) -> Result<PortName, Error> {
+        let parts: Vec<&str> = text.trim().split('/').collect();
+        let parsed = match parts.as_slice() {
+            [SCHEME, address, key] => address.parse().ok().zip(from_hex(key)),
+            _ => None,
+        };
+        parsed.map(|(address, key)| PortName { address, key }).ok_or_else(|| {
+            // Not printed: what was meant as one may carry a key.
+            Error::new(ErrorClass::Port, op, "this is no port name of this library, as open_port gives")
+        })
+    }
+
+    /// The name without its key, for people.
+    pub(super) fn shown(&self) -> String {
+        format!("{SCHEME}/{}", self.address)
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { job: JobTag::of(&self.shown()), rank: 0 }
+    }
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let digit = |c: &u8| char::from(*c).to_digit(16).map(|d| d as u8);
+    let mut key = [0; 32];
+    if text.len() != 2 * key.len() {
+        return None;
+    }
+    for (byte, pair) in key.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = digit(&pair[0])? << 4 | digit(&pair[1])?;
+    }
+    Some(key)
+}
+
+/// An open port.
+pub(super) struct Port {
+    pub(super) name: PortName,
+    listener: TcpListener,
+    closed: AtomicBool,
+    /// Held while somebody accepts: one at a time.
+    waiting: Mutex<Waiting>,
+}
+
+/// Who has come and was not taken yet.
+#[derive(Default)]
+struct Waiting {
+    pending: Vec<Pending>,
+    proven: VecDeque<TcpStream>,
+}
+
+/// A connection that has not proved itself.
+struct Pending {
+    socket: TcpStream,
+    since: Instant,
+    acceptor: Option<Acceptor>,
+    bytes: [u8; HELLO_LEN],
+    got: usize,
+}
+
+enum Step {
+    Wait,
+    Drop,
+    Proven,
+}
+
+const _: () = assert!(PROOF_LEN <= HELLO_LEN);
+
+impl Port {
+    /// Opens a port of this process.
+    pub(super) fn open() -> Result<Port, Error> {
+        let failed = |what: &str, e: &dyn std::fmt::Display| {
+            Error::new(ErrorClass::Other, "open port", format!("{what}: {e}"))
+        };
+        let listener = listen().map_err(|e| failed("no port to listen on", &e))?;
+        listener.set_nonblocking(true).map_err(|e| failed("the listener", &e))?;
+        let address = listener.local_addr().map_err(|e| failed("the listener's address", &e))?;
+        let key = mpi_pmi::random_bytes().map_err(|e| failed("no key", &e))?;
+        let name = PortName { address, key };
+        Ok(Port { name, listener, closed: AtomicBool::new(false), waiting: Mutex::default() })
+    }
+
+    /// Nobody connects from now on, and whoever accepts stops.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        // Wakes whoever accepts. Where nothing listens any more there is nobody to wake.
+        let _ = TcpStream::connect_timeout(&self.name.address, Duration::from_secs(1));
+    }
+
+    /// Waits for a connection that proves itself, at most until `deadline`.
+    pub(super) fn accept(&self, beyond: &Beyond, deadline: Option<Instant>) -> Result<Stream, Error> {
+        let fault = |detail: String| Error::new(ErrorClass::Port, "accept", detail);
+        let shown = self.name.shown();
+        let mut wait = Wait::new(beyond, format!("accept waits for a connection on port {shown}"));
+        let mut waiting = lock(&self.waiting);
+        let begun = Instant::now();
+        // Those left from before could not go on while nobody accepted.
+        waiting.pending.iter_mut().for_each(|pending| pending.since = begun);
+        loop {
+            if self.closed.load(Ordering::Acquire) {
+                return Err(fault(format!("port {shown} was closed")));
+            }
+            if let Some(socket) = waiting.proven.pop_front() {
+                return Stream::new(socket).map_err(|e| fault(e.to_string()));
+            }
+            let now = Instant::now();
+            if deadline.is_some_and(|at| now >= at) {
+                return Err(fault(format!("nobody connected to port {shown} in time")));
+            }
+            wait.look();
+            let left = deadline.map_or(wait.slice(), |at| wait.slice().min(at - now));
+            self.take_what_comes(&mut waiting, left).map_err(|e| fault(e.to_string()))?;
+        }
+    }
+
+    /// Sleeps until something comes, and moves every handshake on.
+    fn take_what_comes(&self, waiting: &mut Waiting, left: Duration) -> io::Result<()> {
+        let ready: Vec<bool> = {
+            let sockets = waiting.pending.iter().map(|pending| pending.socket.as_fd());
+            let all = std::iter::once(self.listener.as_fd()).chain(sockets);
+            let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+            let time = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
+            match poll(&mut fds, time) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+            fds.iter().map(|fd| fd.any().unwrap_or(false)).collect()
+        };
+        let now = Instant::now();
+        let mut ready = ready.into_iter();
+        let newcomers = ready.next().unwrap_or(false);
+        for mut pending in std::mem::take(&mut waiting.pending) {
+            let step = if ready.next().unwrap_or(false) { pending.step(&self.name) } else { Step::Wait };
+            match step {
+                Step::Wait if now.duration_since(pending.since) < PORT_PROOF_TIMEOUT => {
+                    waiting.pending.push(pending);
+                }
+                Step::Wait | Step::Drop => {}
+                Step::Proven => waiting.proven.push_back(pending.socket),
+            }
+        }
+        while newcomers && waiting.pending.len() < PORT_PENDING_MAX {
+            match self.listener.accept() {
+                Ok((socket, _)) if socket.set_nonblocking(true).is_ok() => waiting.pending.push(Pending {
+                    socket,
+                    since: now,
+                    acceptor: None,
+                    bytes: [0; HELLO_LEN],
+                    got: 0,
+                }),
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                // That one connection is gone already, or no descriptor is free: both may pass.
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pending {
+    fn step(&mut self, port: &PortName) -> Step {
+        loop {
+            let want = if self.acceptor.is_none() { HELLO_LEN } else { PROOF_LEN };
+            // Never a byte beyond: what follows the proof is the other side's first words.
+            match self.socket.read(&mut self.bytes[self.got..want]) {
+                Ok(0) => return Step::Drop,
+                Ok(n) => self.got += n,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Step::Wait,
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return Step::Drop,
+            }
+            if self.got < want {
+                continue;
+            }
+            self.got = 0;
+            match self.acceptor.take() {
+                None => {
+                    let Some((acceptor, reply)) = answer(port, &self.bytes) else { return Step::Drop };
+                    // The socket is new: a reply that does not fit is no connection to keep.
+                    if self.socket.write(&reply).ok() != Some(reply.len()) {
+                        return Step::Drop;
+                    }
+                    self.acceptor = Some(acceptor);
+                }
+                Some(acceptor) => {
+                    let mut proof = [0; PROOF_LEN];
+                    proof.copy_from_slice(&self.bytes[..PROOF_LEN]);
+                    return if acceptor.proof(&proof).is_ok() { Step::Proven } else { Step::Drop };
+                }
+            }
+        }
+    }
+}
+
+fn answer(port: &PortName, hello: &[u8; HELLO_LEN]) -> Option<(Acceptor, [u8; HELLO_REPLY_LEN])> {
+    let hello = Hello::decode(hello).ok()?;
+    let nonce = mpi_pmi::random_bytes().ok()?;
+    Acceptor::new(port.key, port.identity(), &hello, nonce).ok()
+}
+
+/// Listens as the transports do: within `MPI_PORT_RANGE`, on `MPI_HOST_IP`, else on loopback.
+fn listen() -> io::Result<TcpListener> {
+    let setting = crate::settings::lookup;
+    let invalid = |text: String| io::Error::new(ErrorKind::InvalidInput, text);
+    let hosts = match setting("MPI_HOST_IP") {
+        Some(text) => {
+            let ip = text.trim().parse::<IpAddr>();
+            vec![ip.map_err(|_| invalid(format!("MPI_HOST_IP={text}: expected an IP address")))?]
+        }
+        None => vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)],
+    };
+    let ports = match setting("MPI_PORT_RANGE") {
+        None => 0..=0,
+        Some(text) => {
+            let range = text.trim().split_once('-');
+            let parse = |s: &str| s.trim().parse::<u16>().ok();
+            let range = range.and_then(|(a, b)| Some(parse(a)?..=parse(b)?));
+            range.ok_or_else(|| invalid(format!("MPI_PORT_RANGE={text}: expected FIRST-LAST")))?
+        }
+    };
+    let mut last = invalid(String::from("the range is empty"));
+    for host in hosts {
+        for port in ports.clone() {
+            match TcpListener::bind((host, port)) {
+                Ok(listener) => return Ok(listener),
+                Err(e) => last = e,
+            }
+        }
+    }
+    Err(last)
+}
+
+/// Connects to a port.
+pub(super) fn dial(beyond: &Beyond, name: &PortName) -> Result<Stream, Error> {
+    let shown = name.shown();
+    let fault = |detail: String| Error::new(ErrorClass::Port, "connect", format!("port {shown}: {detail}"));
+    let lost = |e: io::Error| match e.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+            fault(String::from("it was closed, or its process is gone, before the connection was accepted"))
+        }
+        _ => fault(e.to_string()),
+    };
+    let socket = TcpStream::connect_timeout(&name.address, PORT_CONNECT_TIMEOUT).map_err(|e| {
+        let closed = e.kind() == ErrorKind::ConnectionRefused;
+        fault(if closed {
+            String::from("nobody listens there: it was closed, or its process is gone")
+        } else {
+            e.to_string()
+        })
+    })?;
+    let me = Identity { job: JobTag::of(&beyond.own.job), rank: beyond.own.rank };
+    let nonce = mpi_pmi::random_bytes().map_err(|e| fault(e.to_string()))?;
+    let dialer = Dialer::new(name.key, me, name.identity(), nonce);
+    let mut stream = Stream::new(socket).map_err(lost)?;
+    stream.socket.write_all(&dialer.hello()).map_err(lost)?;
+    let mut reply = [0; HELLO_REPLY_LEN];
+    let mut wait = Wait::new(beyond, format!("connect waits until port {shown} accepts"));
+    stream.read_exact(&mut reply, &mut wait).map_err(lost)?;
+    let proof = dialer.reply(&reply).map_err(|e| fault(e.to_string()))?;
+    stream.socket.write_all(&proof).map_err(lost)?;
+    Ok(stream)
+}
+
+/// The connection between the roots of two groups: frames, each with its length in front.
+pub(crate) struct Stream {
+    socket: TcpStream,
+}
+
+impl Stream {
+    fn new(socket: TcpStream) -> io::Result<Stream> {
+        socket.set_nonblocking(false)?;
+        socket.set_nodelay(true)?;
+        // Reads come back now and then, so that a long wait can be told of.
+        socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+        Ok(Stream { socket })
+    }
+
+    pub(crate) fn send(&self, bytes: &[u8]) -> Result<(), Error> {
+        let mut frame = Vec::with_capacity(8 + bytes.len());
+        frame.extend((bytes.len() as u64).to_le_bytes());
+        frame.extend(bytes);
+        (&self.socket).write_all(&frame).map_err(|e| broken(&e))
+    }
+
+    pub(crate) fn receive(&self, beyond: &Beyond) -> Result<Vec<u8>, Error> {
+        let mut wait =
+            Wait::new(beyond, String::from("waits for the other group's root, to connect with it"));
+        let mut length = [0; 8];
+        self.read_exact(&mut length, &mut wait).map_err(|e| broken(&e))?;
+        let length = u64::from_le_bytes(length);
+        if length > PORT_FRAME_MAX_BYTES {
+            let detail = format!("the other group's root announces {length} bytes");
+            return Err(Error::new(ErrorClass::Intern, "connect", detail));
+        }
+        // Memory comes with the bytes, not with the length.
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < length {
+            let have = bytes.len();
+            let more = (length - have as u64).min(PORT_READ_BYTES as u64) as usize;
+            bytes.resize(have + more, 0);
+            self.read_exact(&mut bytes[have..], &mut wait).map_err(|e| broken(&e))?;
+        }
+        Ok(bytes)
+    }
+
+    fn read_exact(&self, into: &mut [u8], wait: &mut Wait<'_>) -> io::Result<()> {
+        let mut got = 0;
+        while got < into.len() {
+            match (&self.socket).read(&mut into[got..]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(n) => got += n,
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => wait.look(),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn broken(e: &io::Error) -> Error {
+    let detail = match e.kind() {
+        ErrorKind::UnexpectedEof => String::from("the other group's root has gone"),
+        _ => format!("the connection to the other group's root: {e}"),
+    };
+    Error::new(ErrorClass::ProcFailed, "connect", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_comes_back_and_is_shown_without_its_key() {
+        for address in ["127.0.0.1:4711", "[::1]:9"] {
+            let name = PortName { address: address.parse().unwrap(), key: [0xA5; 32] };
+            let text = name.to_string();
+            assert_eq!(PortName::parse("connect", &text).unwrap(), name);
+            assert!(text.len() <= mpi_wire::limits::PORT_MAX_BYTES);
+            assert!(!name.shown().contains("a5a5"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_name_or_an_error_of_its_class(text: String, tail in "[0-9a-f/:.]{0,80}") {
+            for text in [text, format!("mpi-tcp/127.0.0.1:1/{tail}"), format!("mpi-tcp/{tail}")] {
+                if let Err(error) = PortName::parse("connect", &text) {
+                    prop_assert_eq!(error.class, ErrorClass::Port);
+                }
+            }
+        }
+    }
+}
