@@ -1,8 +1,8 @@
 //! The receiving end.
 
 use super::{
-    CHASE_LINES, COMING, Cell, Data, FIRST_BYTES, IDLE_BODY_LINES, INLINE_BYTES, LINE, Message, NEXT_BYTES,
-    OUTSIDE, Popped, RingMemory, cells_for, prefetch,
+    CHASE_LINES, COMING, Cell, Data, FETCHED_BODY_LINES, FIRST_BYTES, INLINE_BYTES, LINE, Message,
+    NEXT_BYTES, OUTSIDE, Popped, RingMemory, cells_for, prefetch,
 };
 use crate::primitive::Ordering;
 
@@ -17,8 +17,6 @@ pub struct Consumer {
     returned_body: u32,
     cell_quarter: u32,
     body_quarter: u32,
-    /// Line of the body area where the next body probably starts.
-    body_at: u32,
 }
 
 // SAFETY: the pointers refer to shared memory that is held; used by one thread at a time.
@@ -40,7 +38,6 @@ impl Consumer {
             returned_body: 0,
             cell_quarter,
             body_quarter,
-            body_at: 0,
         }
     }
 
@@ -60,11 +57,6 @@ impl Consumer {
             // A message may span two cells. Having the second one here too makes both change
             // hands at the same time when it comes.
             prefetch(self.memory.cell(self.after(self.at)));
-            for line in 0..IDLE_BODY_LINES {
-                let at = (self.body_at + line).min(self.memory.body_lines - 1);
-                // SAFETY: inside the area; a prefetch touches nothing.
-                prefetch(unsafe { &*self.memory.body.add(at as usize) });
-            }
             return Popped::Empty;
         }
         let at = self.at;
@@ -97,7 +89,8 @@ impl Consumer {
                 return Popped::Corrupt;
             }
             self.body = after;
-            self.body_at = (offset + len).div_ceil(LINE as u32);
+            // They come while the receive is looked for.
+            self.memory.each_line(offset, len, FETCHED_BODY_LINES, prefetch);
             self.memory.body(offset, len)
         } else if code as usize <= INLINE_BYTES {
             joined = self.join(at, code as usize);

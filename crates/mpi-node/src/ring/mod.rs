@@ -29,12 +29,14 @@ pub const INLINE_BYTES: usize = FIRST_BYTES + (INLINE_CELLS - 1) * NEXT_BYTES;
 pub const FIRST_BYTES: usize = 40;
 /// Body bytes of a following cell.
 const NEXT_BYTES: usize = 60;
-/// Lines of the next body that an idle consumer keeps asking for.
-const IDLE_BODY_LINES: u32 = 4;
+/// Lines of a body that the consumer asks for before it hands the message over.
+const FETCHED_BODY_LINES: u32 = 64;
 /// Lines that a consumer fetches behind the producer between two looks at the flag.
 const CHASE_LINES: u32 = 4;
 /// Lines of a body that the producer asks for before it writes them.
-const OWNED_BODY_LINES: u32 = 16;
+const OWNED_BODY_LINES: u32 = 64;
+/// Lines of the next body, if it is like this one, that it asks for after it has published this one.
+const OWNED_AHEAD_LINES: u32 = 32;
 /// Cells that one message may take.
 const INLINE_CELLS: usize = 2;
 
@@ -111,6 +113,19 @@ impl RingMemory {
     fn returned(&self) -> &Returned {
         // SAFETY: mapped while `alive` lives; atomic.
         unsafe { &*self.returned }
+    }
+
+    /// Does `f` to the lines of the body area that `len` bytes from `offset` lie in, at most `most`
+    /// of them and none beyond the area.
+    #[inline(always)]
+    fn each_line(&self, offset: u32, len: u32, most: u32, f: impl Fn(&BodyLine)) {
+        let start = offset / LINE as u32;
+        let lines = len.div_ceil(LINE as u32).min(most).min(self.body_lines.saturating_sub(start));
+        for at in start..start + lines {
+            // SAFETY: inside the area, which is mapped while `alive` lives; a line allows shared
+            // access.
+            f(unsafe { &*self.body.add(at as usize) });
+        }
     }
 
     /// Writes `bytes` at `offset` of the body area, whole range inside.

@@ -2,7 +2,7 @@
 
 use super::{
     COMING, COMING_BYTES, FIRST_BYTES, Full, HEAD_WORDS, INLINE_BYTES, LINE, NEXT_BYTES, OUTSIDE,
-    OWNED_BODY_LINES, RingMemory, cells_for, largest_body, prefetch_to_write,
+    OWNED_AHEAD_LINES, OWNED_BODY_LINES, RingMemory, cells_for, largest_body, prefetch_to_write,
 };
 use crate::primitive::Ordering;
 
@@ -81,7 +81,8 @@ impl Producer {
                 // SYNC POINT: pairs with the acquire in `Consumer::pop`.
                 self.memory.cell(self.at).flag.store(flag, Ordering::Release);
             }
-            self.own_now(offset, len);
+            // All at once, which copying alone does only for a few.
+            self.memory.each_line(offset, len as u32, OWNED_BODY_LINES, prefetch_to_write);
             self.memory.write_body(offset, first);
             if !second.is_empty() {
                 self.memory.write_body(offset + first.len() as u32, second);
@@ -91,6 +92,11 @@ impl Producer {
         let flag = u32::from(self.lap) | u32::from(mark) << 16 | code << 24;
         // SYNC POINT: pairs with the acquire in `Consumer::pop`.
         self.memory.cell(self.at).flag.store(flag, Ordering::Release);
+        if code == OUTSIDE {
+            // The next body is probably like this one. Its lines, which the consumer has read a lap ago,
+            // become this side's while the message is on its way.
+            self.memory.each_line(self.body_at, len as u32, OWNED_AHEAD_LINES, prefetch_to_write);
+        }
         self.cells = self.cells.wrapping_add(cells);
         self.at += cells;
         if self.at >= self.memory.cell_count {
@@ -143,17 +149,6 @@ impl Producer {
                 to.copy_from_slice(&word.to_ne_bytes());
             }
         });
-    }
-
-    /// Asks for all lines of a body at once, which copying alone does only a few at a time.
-    #[inline]
-    fn own_now(&self, offset: u32, len: usize) {
-        let start = offset / LINE as u32;
-        let lines = (len as u32).div_ceil(LINE as u32).min(OWNED_BODY_LINES);
-        for at in start..start + lines {
-            // SAFETY: inside the area; a prefetch touches nothing.
-            prefetch_to_write(unsafe { &*self.memory.body.add(at as usize) });
-        }
     }
 
     /// Finds `len` bytes in one piece in the body area; returns where, and the position after them.
