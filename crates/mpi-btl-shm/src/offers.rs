@@ -5,32 +5,28 @@ use crate::shared::{Event, Peer};
 use mpi_btl::{OpId, RegionKey, Span};
 use mpi_node::doorbell::Ringer;
 use mpi_node::limits::REGION_SLOTS;
-use mpi_node::segment::{Offer, Segment};
+use mpi_node::segment::{Offer, Offered, Segment};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Names an offer inside a [`RegionKey`]: owner's slot, index, generation, little-endian.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct OfferName {
-    pub(crate) slot: u32,
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
+/// Names an offer inside a [`RegionKey`]: slot, index, generation, nothing, address, length,
+/// little-endian.
+pub(crate) fn encode(offer: &Offered) -> RegionKey {
+    let mut bytes = [0; RegionKey::LEN];
+    bytes[0..4].copy_from_slice(&offer.slot.to_le_bytes());
+    bytes[4..8].copy_from_slice(&(offer.index as u32).to_le_bytes());
+    bytes[8..12].copy_from_slice(&offer.generation.to_le_bytes());
+    bytes[16..24].copy_from_slice(&offer.address.to_le_bytes());
+    bytes[24..32].copy_from_slice(&offer.length.to_le_bytes());
+    RegionKey { bytes }
 }
 
-impl OfferName {
-    pub(crate) fn encode(self) -> RegionKey {
-        let mut bytes = [0; RegionKey::LEN];
-        bytes[0..4].copy_from_slice(&self.slot.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.index.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.generation.to_le_bytes());
-        RegionKey { bytes }
-    }
-
-    pub(crate) fn decode(key: &RegionKey) -> Option<OfferName> {
-        let word = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| key.bytes[at + i]));
-        let name = OfferName { slot: word(0), index: word(4), generation: word(8) };
-        (key.bytes[12..].iter().all(|b| *b == 0)).then_some(name)
-    }
+pub(crate) fn decode(key: &RegionKey) -> Option<Offered> {
+    let word = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| key.bytes[at + i]));
+    let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+    let (slot, index, generation) = (word(0), word(4) as usize, word(8));
+    let offer = Offered { slot, index, generation, address: long(16), length: long(24) };
+    (word(12) == 0 && long(32) == 0).then_some(offer)
 }
 
 struct Open {
@@ -72,9 +68,10 @@ impl Offers {
                 fresh
             })
         })?;
-        let generation = segment.offer(index, mem.ptr() as u64, mem.len() as u64)?;
+        let (address, length) = (mem.ptr() as u64, mem.len() as u64);
+        let generation = segment.offer(index, address, length)?;
         self.open.push_back(Open { index, generation, peer: peer.clone(), op });
-        Some(OfferName { slot: segment.slot(), index: index as u32, generation }.encode())
+        Some(encode(&Offered { slot: segment.slot(), index, generation, address, length }))
     }
 
     pub(crate) fn withdraw(&mut self, segment: &Segment, peer: &Peer, op: OpId) -> bool {
@@ -175,10 +172,14 @@ mod tests {
 
     #[test]
     fn names_survive_and_noise_is_refused() {
-        let name = OfferName { slot: 3, index: 255, generation: u32::MAX };
-        let mut key = name.encode();
-        assert_eq!(OfferName::decode(&key), Some(name));
-        key.bytes[39] = 1;
-        assert_eq!(OfferName::decode(&key), None);
+        let (address, length) = (u64::MAX - 1, 1 << 40);
+        let offer = Offered { slot: 3, index: 255, generation: u32::MAX, address, length };
+        let key = encode(&offer);
+        assert_eq!(decode(&key), Some(offer));
+        for at in [12, 39] {
+            let mut key = key;
+            key.bytes[at] = 1;
+            assert_eq!(decode(&key), None);
+        }
     }
 }

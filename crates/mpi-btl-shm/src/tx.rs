@@ -2,7 +2,7 @@
 
 use crate::head::{compact, mark};
 use crate::limits::{EAGER_BYTES, FRAME_BYTES, LAST_PIECE_TURNS, MESSAGES_BEFORE_RING, WAKE_TO_HELP_BYTES};
-use crate::offers::OfferName;
+use crate::offers;
 use crate::shared::{Blocked, Peer, Room, Shared};
 use mpi_btl::{
     Am, Body, BtlTx, Caps, ConnectError, Ep, OpId, PeerInfo, RegionKey, RemoteError, SendError, Sent, Span,
@@ -241,9 +241,9 @@ impl BtlTx for Tx {
         last: bool,
     ) -> Result<Sent, RemoteError> {
         let Some(Some(way)) = self.ways.get(ep.0 as usize) else { return Err(RemoteError::Key) };
-        let name = OfferName::decode(key).filter(|n| n.slot == way.peer.slot).ok_or(RemoteError::Key)?;
+        let offer = offers::decode(key).filter(|o| o.slot == way.peer.slot).ok_or(RemoteError::Key)?;
         if !self.shared.cross_copy {
-            self.shared.segment.refuse(name.slot, name.index as usize, name.generation);
+            self.shared.segment.refuse(offer.slot, offer.index, offer.generation);
             return Err(Self::refused("switched off"));
         }
         let part = Part { offset, target: into.ptr(), length: into.len() as u64 };
@@ -255,9 +255,7 @@ impl BtlTx for Tx {
             }
         };
         // SAFETY: handed on to the caller: `into` is valid and untouched until completion.
-        let taken = unsafe {
-            segment.take(name.slot, name.index as usize, name.generation, part, || before(&mut self.ringer))
-        };
+        let taken = unsafe { segment.take(offer, part, || before(&mut self.ringer)) };
         let (taking, refused) = match taken {
             Ok(taking) => (taking, None),
             Err(TakeError::Key) => return Err(RemoteError::Key),

@@ -27,8 +27,10 @@ pub const LOCK_SPIN_TURNS: u32 = if cfg!(loom) { 1 } else { 100 };
 pub const YIELD_TURNS: u32 = if cfg!(loom) { 1 } else { 1_000 };
 /// A blocked rank looks after so long whether its peers are alive.
 pub const LIVENESS_PERIOD: Duration = Duration::from_millis(200);
-/// Up to this length, in bytes, a copy by both sides is cut into two halves.
+/// Up to this length, in bytes, a copy by both sides is cut into two pieces.
 pub const REGION_HALVES_BYTES: u64 = 128 * 1024;
+/// By so much the taker's half is the larger, in bytes, since it begins earlier.
+pub const REGION_HEAD_START_BYTES: u64 = 4096;
 /// Below this length, in bytes, cutting costs more than it brings.
 pub const REGION_PIECE_BYTES_LEAST: u64 = 8 * 1024;
 /// Smallest piece of a longer copy, in bytes. A multiple of a page.

@@ -27,7 +27,7 @@ impl State {
         slot.status.source = e.source;
         slot.status.tag = e.tag;
         let signature = e.signature;
-        let transfer = &mut slot.extra().transfer;
+        let transfer = &mut slot.transfer;
         (transfer.total, transfer.offset, transfer.remote) = (e.total as usize, 0, op);
         transfer.region = region;
         slot.count = u64::from(signature);
@@ -48,7 +48,7 @@ impl State {
     /// All data of an announced message is in place.
     fn transferred(&mut self, i: u32) {
         let slot = &mut self.requests[i];
-        let total = slot.extra.as_ref().map_or(0, |x| x.transfer.total) as u64;
+        let total = slot.transfer.total as u64;
         let (source, tag) = (slot.status.source, slot.status.tag);
         self.received(i, Envelope { source, tag, signature: 0, total });
     }
@@ -59,7 +59,7 @@ impl State {
             let id = OpId(self.requests.id(i).get());
             let slot = &mut self.requests[i];
             let (memory, ep) = (slot.memory, slot.ep);
-            let t = &mut slot.extra().transfer;
+            let t = &mut slot.transfer;
             let (offset, left) = (t.offset, t.total - t.offset);
             let Some(key) = t.region else { return self.clear_to_send(i) };
             let into = if memory.plain {
@@ -91,12 +91,11 @@ impl State {
     pub fn pulled(&mut self, i: u32) -> bool {
         let slot = &mut self.requests[i];
         let plain = slot.memory.plain;
-        let Some(extra) = slot.extra.as_mut() else { return true };
-        let t = &mut extra.transfer;
+        let t = &mut slot.transfer;
         if plain {
             t.offset = t.total;
         } else {
-            if let Some(recv) = &extra.recv {
+            if let Some(recv) = slot.extra.as_ref().and_then(|x| x.recv.as_ref()) {
                 recv.buf().unpack(t.offset, &t.piece);
             }
             t.offset += t.piece.len();
@@ -113,7 +112,7 @@ impl State {
         let slot = &mut self.requests[i];
         slot.phase = Phase::Framed;
         let ep = slot.ep;
-        let t = &mut slot.extra().transfer;
+        let t = &mut slot.transfer;
         t.region = None;
         let cts = ClearToSend { op: t.remote, into, offset: 0, length: t.total as u64 };
         self.serve(i);
@@ -141,15 +140,14 @@ impl State {
             return Place::Done;
         }
         let memory = slot.memory;
-        let Some(extra) = slot.extra.as_mut() else { return Place::Done };
-        let (offset, left) = (extra.transfer.offset, extra.transfer.total - extra.transfer.offset);
+        let (offset, left) = (slot.transfer.offset, slot.transfer.total - slot.transfer.offset);
         if total == 0 || total > left as u64 {
             return self.violation(from, format!("{total} bytes of data where {left} are to come"));
         }
         let total = total as usize;
         if memory.plain {
             memory.fill(offset, have);
-        } else if let Some(recv) = &extra.recv {
+        } else if let Some(recv) = slot.extra.as_ref().and_then(|x| x.recv.as_ref()) {
             recv.buf().unpack(offset, have);
         }
         if have.len() == total {
@@ -167,7 +165,7 @@ impl State {
 
     /// `len` more bytes are in place.
     pub fn framed(&mut self, i: u32, len: usize) {
-        let t = &mut self.requests[i].extra().transfer;
+        let t = &mut self.requests[i].transfer;
         t.offset += len;
         if t.offset >= t.total {
             self.transferred(i);

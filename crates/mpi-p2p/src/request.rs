@@ -115,6 +115,8 @@ pub(crate) struct Slot {
     pub owner: u32,
     /// Thread that is woken when this completes.
     pub watcher: u32,
+    /// Of a message above the eager limit.
+    pub transfer: Transfer,
     pub extra: Option<Box<Extra>>,
 }
 
@@ -129,7 +131,6 @@ pub(crate) struct Extra {
     pub owned: Option<Box<[u8]>>,
     pub error: Option<Error>,
     pub activity: Option<Box<dyn Activity>>,
-    pub transfer: Transfer,
     /// Bytes of the attached buffer that are given back on completion.
     pub buffered: usize,
     pub cancel_asked: bool,
@@ -172,6 +173,7 @@ impl Slot {
             status: Status::EMPTY,
             owner: 0,
             watcher: 0,
+            transfer: Transfer::default(),
             extra: None,
         }
     }
@@ -223,6 +225,9 @@ impl Requests {
         slot.kind = Kind::Free;
         slot.flags = 0;
         slot.persistent = false;
+        if slot.transfer.total != 0 {
+            slot.transfer = Transfer::default();
+        }
         if slot.extra.is_some() {
             slot.extra = None;
         }

@@ -432,8 +432,8 @@ impl State {
             return self.restart_activity(i);
         }
         slot.phase = Phase::Waiting;
+        slot.transfer = crate::request::Transfer::default();
         if let Some(extra) = &mut slot.extra {
-            extra.transfer = crate::request::Transfer::default();
             extra.cancel_asked = false;
         }
         match (slot.kind, slot.mode) {

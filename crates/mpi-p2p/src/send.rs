@@ -242,7 +242,7 @@ impl State {
                 self.owed |= more;
                 let slot = &mut self.requests[i];
                 slot.phase = Phase::Draining;
-                slot.extra().transfer.lent = 1;
+                slot.transfer.lent = 1;
                 self.serve(i);
                 Offer::Taken
             }
@@ -259,15 +259,15 @@ impl State {
         let slot = &self.requests[i];
         let (ep, total, memory) = (slot.ep, slot.memory.bytes, slot.memory);
         let op = self.requests.id(i).get();
-        let mut region = slot.extra.as_ref().and_then(|x| x.transfer.region);
+        let mut region = slot.transfer.region;
         if !inline && region.is_none() && memory.plain && total > 0 {
             let route = usize::from(self.peers.at(ep).route);
             region = self.tx[route].expose(ep, memory.span(0, total), OpId(op));
         }
         let sync = slot.mode == SendMode::Synchronous;
-        let extra = self.requests[i].extra();
-        extra.transfer.total = total;
-        extra.transfer.region = region;
+        let transfer = &mut self.requests[i].transfer;
+        transfer.total = total;
+        transfer.region = region;
         let pull = region.map(|r: RegionKey| r.bytes);
         let fixed = Announcement { total: total as u64, op, sync, pull }.encode();
         let offer = |state: &mut State, bytes: &[u8]| {

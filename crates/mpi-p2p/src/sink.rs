@@ -158,10 +158,10 @@ impl Sink for State {
         match (slot.kind, slot.phase) {
             // The receiver has pulled all of what was exposed.
             (Kind::Send, Phase::Announced) => self.complete(i),
-            (Kind::Send, Phase::Streaming) => slot.extra().transfer.lent -= 1,
+            (Kind::Send, Phase::Streaming) => slot.transfer.lent -= 1,
             (Kind::Send, Phase::Draining) => {
-                slot.extra().transfer.lent -= 1;
-                if slot.extra().transfer.lent == 0 {
+                slot.transfer.lent -= 1;
+                if slot.transfer.lent == 0 {
                     self.complete(i);
                 }
             }
@@ -444,12 +444,13 @@ impl State {
     }
 
     fn more_of_frame(&mut self, from: Ep, recv: u32, bytes: &[u8]) {
-        let Some(extra) = self.requests[recv].extra.as_ref() else { return };
-        if bytes.len() > extra.transfer.total - extra.transfer.offset {
+        let slot = &self.requests[recv];
+        let offset = slot.transfer.offset;
+        if bytes.len() > slot.transfer.total - offset {
             return self.violated(from, "more data than announced".to_owned());
         }
-        if let Some(mem) = &extra.recv {
-            mem.buf().unpack(extra.transfer.offset, bytes);
+        if let Some(mem) = slot.extra.as_ref().and_then(|x| x.recv.as_ref()) {
+            mem.buf().unpack(offset, bytes);
         }
         self.framed(recv, bytes.len());
     }

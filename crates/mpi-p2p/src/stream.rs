@@ -95,7 +95,7 @@ impl State {
             let slot = &mut self.requests[i];
             let (ep, memory) = (slot.ep, slot.memory);
             let (dest, tag, signature) = (slot.key.source, slot.key.tag, slot.signature);
-            let t = &mut slot.extra().transfer;
+            let t = &mut slot.transfer;
             let (offset, end, remote) = (t.offset, t.end, t.remote);
             if offset >= end {
                 if t.lent > 0 {
@@ -129,7 +129,7 @@ impl State {
                 self.scratch = scratch;
                 sent
             };
-            let t = &mut self.requests[i].extra().transfer;
+            let t = &mut self.requests[i].transfer;
             match sent {
                 Ok(sent) => {
                     t.offset += len;
@@ -157,7 +157,7 @@ impl State {
     fn withdraw(&mut self, i: u32) -> bool {
         let id = OpId(self.requests.id(i).get());
         let ep = self.requests[i].ep;
-        match self.requests[i].extra().transfer.region.take() {
+        match self.requests[i].transfer.region.take() {
             Some(_) => {
                 let route = usize::from(self.peers.at(ep).route);
                 self.tx[route].withdraw(ep, id)
@@ -186,7 +186,7 @@ impl State {
         }
         let slot = &mut self.requests[i];
         slot.phase = Phase::Streaming;
-        let t = &mut slot.extra().transfer;
+        let t = &mut slot.transfer;
         t.offset = cts.offset as usize;
         t.end = (cts.offset + cts.length) as usize;
         t.remote = cts.into;

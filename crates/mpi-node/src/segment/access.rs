@@ -280,23 +280,23 @@ impl Segment {
     /// [`TakeError`].
     pub unsafe fn take(
         self: &Arc<Self>,
-        slot: u32,
-        index: usize,
-        generation: u32,
+        offer: Offered,
         part: Part,
         published: impl FnOnce(),
     ) -> Result<Taking, TakeError> {
+        let Offered { slot, index, generation, address, length } = offer;
         let pid = (slot < self.ranks()).then(|| self.pid_of(slot)).flatten().ok_or(TakeError::Key)?;
         let region = self.region(slot, index).ok_or(TakeError::Key)?;
-        let (address, available) = region.begin(generation).ok_or(TakeError::Key)?;
-        if part.offset.checked_add(part.length).is_none_or(|end| end > available) {
+        let inside = part.offset.checked_add(part.length).is_some_and(|end| end <= length);
+        let me = self.pid_of(self.slot).ok_or(TakeError::Key)?;
+        if !region.begin(generation) || !inside {
             return Err(TakeError::Key);
         }
-        region.start_part(part.offset, part.target as u64, part.length);
+        let first = region.start_part(me, part.offset, part.target as u64, part.length);
         published();
         let taking = Taking { segment: self.clone(), slot, index, generation, part, pid, address };
         // SAFETY: handed on to the caller.
-        match unsafe { region.take_pieces(pid, address) } {
+        match unsafe { region.take_pieces(first, pid, address) } {
             Ok(()) => Ok(taking),
             Err(error) => Err(TakeError::System(error, taking)),
         }
@@ -307,11 +307,26 @@ impl Segment {
     /// Tells the owner of an offer that this process cannot copy.
     pub fn refuse(&self, slot: u32, index: usize, generation: u32) {
         if let Some(region) = self.region(slot, index) {
-            if region.begin(generation).is_some() {
+            if region.begin(generation) {
                 region.refuse(generation);
             }
         }
     }
+}
+
+/// An offer as its owner names it to the taker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offered {
+    /// The owner's place in the segment.
+    pub slot: u32,
+    /// Which of its offers.
+    pub index: usize,
+    /// The number of the offer.
+    pub generation: u32,
+    /// Where the memory is in the owner's process.
+    pub address: u64,
+    /// Its length in bytes.
+    pub length: u64,
 }
 
 /// What is wanted of an offer.
@@ -500,7 +515,9 @@ mod tests {
         let node = node(2);
         let from: Vec<u8> = (0..1_000_003_u32).map(|i| (i * 7) as u8).collect();
         for help in [false, true] {
-            let generation = node[0].offer(3, from.as_ptr() as u64, from.len() as u64).expect("slot");
+            let (address, length) = (from.as_ptr() as u64, from.len() as u64);
+            let generation = node[0].offer(3, address, length).expect("slot");
+            let offer = Offered { slot: 0, index: 3, generation, address, length };
             assert_eq!(node[0].look_at_offer(3), Offer::Waiting);
             let mut to = vec![0_u8; from.len()];
             let done = std::sync::atomic::AtomicBool::new(false);
@@ -516,7 +533,7 @@ mod tests {
                 for (offset, length) in [(0, 500_001), (500_001, 500_002)] {
                     let part = Part { offset, target: to[offset as usize..].as_mut_ptr(), length };
                     // SAFETY: `to` lives on and is touched by nobody else.
-                    let taking = unsafe { node[1].take(0, 3, generation, part, || ()) }.expect("takes");
+                    let taking = unsafe { node[1].take(offer, part, || ()) }.expect("takes");
                     while !taking.is_done() {
                         std::thread::yield_now();
                     }
@@ -528,7 +545,7 @@ mod tests {
             assert!(from == to, "bytes differ");
             let part = Part { offset: 0, target: to.as_mut_ptr(), length: 1 };
             // SAFETY: as above.
-            assert!(matches!(unsafe { node[1].take(0, 3, generation, part, || ()) }, Err(TakeError::Key)));
+            assert!(matches!(unsafe { node[1].take(offer, part, || ()) }, Err(TakeError::Key)));
         }
     }
 
@@ -536,16 +553,19 @@ mod tests {
     fn an_offer_can_be_withdrawn_until_it_is_taken_up() {
         let node = node(2);
         let byte = [1_u8; 8];
-        let generation = node[0].offer(0, byte.as_ptr() as u64, 8).expect("slot");
+        let (address, length) = (byte.as_ptr() as u64, 8);
+        let generation = node[0].offer(0, address, length).expect("slot");
+        let offer = Offered { slot: 0, index: 0, generation, address, length };
         assert!(node[0].withdraw(0, generation));
         let mut to = [0_u8; 8];
         let part = Part { offset: 0, target: to.as_mut_ptr(), length: 8 };
         // SAFETY: `to` lives on.
-        assert!(matches!(unsafe { node[1].take(0, 0, generation, part, || ()) }, Err(TakeError::Key)));
+        assert!(matches!(unsafe { node[1].take(offer, part, || ()) }, Err(TakeError::Key)));
         let part = Part { offset: 1, target: to.as_mut_ptr(), length: 8 };
-        let generation = node[0].offer(0, byte.as_ptr() as u64, 8).expect("slot");
+        let generation = node[0].offer(0, address, length).expect("slot");
+        let offer = Offered { generation, ..offer };
         // SAFETY: as above.
-        assert!(matches!(unsafe { node[1].take(0, 0, generation, part, || ()) }, Err(TakeError::Key)));
+        assert!(matches!(unsafe { node[1].take(offer, part, || ()) }, Err(TakeError::Key)));
         assert!(!node[0].withdraw(0, generation));
     }
 }

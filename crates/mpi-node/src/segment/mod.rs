@@ -11,7 +11,7 @@ mod region;
 
 use crate::limits::{INBOX_BYTES, MAX_RANKS, REGION_SLOTS, RING_CELLS};
 use crate::{membarrier, sleep};
-pub use access::{Part, Presence, SleepOn, Sleeper, TakeError, Taking};
+pub use access::{Offered, Part, Presence, SleepOn, Sleeper, TakeError, Taking};
 use layout::{Layout, PAGE};
 pub use region::Offer;
 use std::fs::File;

@@ -7,19 +7,24 @@
 
 use crate::cross_copy;
 use crate::limits::{
-    REGION_HALVES_BYTES, REGION_PIECE_BYTES_LEAST, REGION_PIECE_BYTES_MAX, REGION_PIECE_BYTES_MIN,
+    REGION_HALVES_BYTES, REGION_HEAD_START_BYTES, REGION_PIECE_BYTES_LEAST, REGION_PIECE_BYTES_MAX,
+    REGION_PIECE_BYTES_MIN,
 };
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 use std::io;
 
-/// One offer. The first line belongs to the offering rank, the second is worked on by both.
+/// One offer. The first line is the offering rank's alone, the second is worked on by both. Making
+/// an offer writes to the first only: what the taker must know travels in the offer's name.
 #[repr(C, align(128))]
 pub(crate) struct RegionSlot {
     /// Address of the memory in the offering process.
-    pub(crate) address: AtomicU64,
-    pub(crate) length: AtomicU64,
-    _pad: [u64; 6],
-    /// Generation in the high half, phase in the low half.
+    address: AtomicU64,
+    length: AtomicU64,
+    /// Number of the latest offer.
+    generation: AtomicU32,
+    _pad: [u32; 11],
+    /// Generation in the high half, phase in the low half; until the taker begins, those of the
+    /// offer before.
     state: AtomicU64,
     /// The part under way: number in the top 16 bits, bytes not yet claimed below. Claims fail
     /// when a new part began, since the number differs.
@@ -38,11 +43,10 @@ pub(crate) struct RegionSlot {
     _pad2: u64,
 }
 
-const FREE: u32 = 0;
-const OFFERED: u32 = 1;
-const BEGUN: u32 = 2;
-const TAKEN: u32 = 3;
-const REFUSED: u32 = 4;
+/// The memory is its owner's. With the number before an offer's: the offer waits for its taker.
+const REST: u32 = 0;
+const BEGUN: u32 = 1;
+const REFUSED: u32 = 2;
 
 const REMAINING_BITS: u32 = 48;
 const REMAINING: u64 = (1 << REMAINING_BITS) - 1;
@@ -67,36 +71,35 @@ impl RegionSlot {
 
     /// Offers memory; returns the generation that names the offer.
     pub(crate) fn offer(&self, address: u64, length: u64) -> u32 {
-        let generation = ((self.state.load(Ordering::Relaxed) >> 32) as u32).wrapping_add(1);
+        let generation = self.generation.load(Ordering::Relaxed).wrapping_add(1);
+        self.generation.store(generation, Ordering::Relaxed);
         self.address.store(address, Ordering::Relaxed);
         self.length.store(length, Ordering::Relaxed);
-        self.failed.store(0, Ordering::Relaxed);
-        // SYNC POINT: pairs with the acquire in `begin`.
-        self.state.store(word(generation, OFFERED), Ordering::Release);
         generation
     }
 
     /// Takes an offer back unless the peer has begun; one that it refused counts as not begun.
     pub(crate) fn withdraw(&self, generation: u32) -> bool {
-        [OFFERED, REFUSED].into_iter().any(|phase| {
-            let (from, to) = (word(generation, phase), word(generation, FREE));
+        [waiting(generation), word(generation, REFUSED)].into_iter().any(|from| {
+            let to = word(generation, REST);
             self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })
     }
 
     /// Takes the slot back from a peer that is gone.
     pub(crate) fn reclaim(&self, generation: u32) {
-        self.state.store(word(generation, FREE), Ordering::Release);
+        self.state.store(word(generation, REST), Ordering::Release);
         self.unclaimed.store(0, Ordering::Release);
     }
 
-    /// Where the offer stands.
+    /// Where the latest offer stands.
     #[inline]
     pub(crate) fn look(&self) -> Offer {
-        match self.state.load(Ordering::Acquire) as u32 {
-            OFFERED => Offer::Waiting,
-            BEGUN => Offer::Begun,
-            REFUSED => Offer::Refused,
+        let generation = self.generation.load(Ordering::Relaxed);
+        match self.state.load(Ordering::Acquire) {
+            now if now == waiting(generation) => Offer::Waiting,
+            now if now == word(generation, BEGUN) => Offer::Begun,
+            now if now == word(generation, REFUSED) => Offer::Refused,
             _ => Offer::Taken,
         }
     }
@@ -158,40 +161,37 @@ impl RegionSlot {
         true
     }
 
-    /// The taker's start: `None` when the offer is not there any more.
-    pub(crate) fn begin(&self, generation: u32) -> Option<(u64, u64)> {
+    /// The taker's start: false when the offer is not there any more.
+    pub(crate) fn begin(&self, generation: u32) -> bool {
         let begun = word(generation, BEGUN);
-        if self.is(generation, BEGUN)
-            || self
-                .state
-                .compare_exchange(word(generation, OFFERED), begun, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-        {
-            return Some((self.address.load(Ordering::Relaxed), self.length.load(Ordering::Relaxed)));
-        }
-        None
+        self.state.compare_exchange(waiting(generation), begun, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            || self.is(generation, BEGUN)
     }
 
-    /// Publishes the part that the taker wants; from here on the owner may help.
-    pub(crate) fn start_part(&self, offset: u64, target: u64, length: u64) {
+    /// Publishes the part that the taker wants; from here on the owner may help. The piece that the
+    /// taker is to begin with is claimed already.
+    pub(crate) fn start_part(&self, taker: u32, offset: u64, target: u64, length: u64) -> Piece {
         self.copied.store(0, Ordering::Relaxed);
         self.failed.store(0, Ordering::Relaxed);
         self.target.store(target, Ordering::Relaxed);
         self.part_offset.store(offset, Ordering::Relaxed);
         self.part_length.store(length, Ordering::Relaxed);
-        self.taker.store(std::process::id(), Ordering::Relaxed);
+        self.taker.store(taker, Ordering::Relaxed);
+        let first = piece_length(length, length);
         let number = (self.unclaimed.load(Ordering::Relaxed) >> REMAINING_BITS).wrapping_add(1);
         // SYNC POINT: pairs with the acquire in `claim`.
-        self.unclaimed.store(number << REMAINING_BITS | (length & REMAINING), Ordering::Release);
+        self.unclaimed.store(number << REMAINING_BITS | ((length - first) & REMAINING), Ordering::Release);
+        Piece { target, offset, length: first }
     }
 
-    /// The taker copies pieces until none is left to claim. An error when the owner's memory
-    /// cannot be read.
+    /// The taker copies `first`, then pieces until none is left to claim. An error when the owner's
+    /// memory cannot be read.
     ///
     /// # Safety
-    /// The target given to [`start_part`](Self::start_part) is valid.
-    pub(crate) unsafe fn take_pieces(&self, pid: u32, address: u64) -> io::Result<()> {
-        while let Some(piece) = self.claim() {
+    /// The target given to [`start_part`](Self::start_part), which gave `first`, is valid.
+    pub(crate) unsafe fn take_pieces(&self, first: Piece, pid: u32, address: u64) -> io::Result<()> {
+        let mut next = Some(first);
+        while let Some(piece) = next {
             // SAFETY: inside the target, which the caller vouches for.
             let result = unsafe {
                 cross_copy::read(
@@ -206,6 +206,7 @@ impl RegionSlot {
                 self.stop_claims();
                 return Err(error);
             }
+            next = self.claim();
         }
         Ok(())
     }
@@ -239,7 +240,7 @@ impl RegionSlot {
 
     /// The taker needs no more.
     pub(crate) fn finish(&self, generation: u32) {
-        self.state.store(word(generation, TAKEN), Ordering::Release);
+        self.state.store(word(generation, REST), Ordering::Release);
     }
 
     /// The taker cannot copy at all.
@@ -248,7 +249,7 @@ impl RegionSlot {
     }
 }
 
-struct Piece {
+pub(crate) struct Piece {
     /// Address in the taker's memory.
     target: u64,
     /// Offset in the region.
@@ -256,17 +257,25 @@ struct Piece {
     length: u64,
 }
 
+/// The state while an offer waits: that in which the one before ended.
+fn waiting(generation: u32) -> u64 {
+    word(generation.wrapping_sub(1), REST)
+}
+
 fn word(generation: u32, phase: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(phase)
 }
 
-/// Up to [`REGION_HALVES_BYTES`] one half for each side. Beyond, half of what is left, within
-/// bounds, so that the pieces shrink towards the end and both sides finish together. Whole pages.
+/// Up to [`REGION_HALVES_BYTES`] two pieces, the taker's first one the larger since it begins earlier.
+/// Beyond, half of what is left, within bounds, so that the pieces shrink towards the end and both
+/// sides finish together. Whole pages.
 fn piece_length(total: u64, remaining: u64) -> u64 {
-    let piece = if total <= REGION_HALVES_BYTES {
-        (total / 2).next_multiple_of(4096)
-    } else {
+    let piece = if total > REGION_HALVES_BYTES {
         (remaining / 2).next_multiple_of(4096).clamp(REGION_PIECE_BYTES_MIN, REGION_PIECE_BYTES_MAX)
+    } else if remaining == total {
+        (total / 2 + REGION_HEAD_START_BYTES).next_multiple_of(4096)
+    } else {
+        remaining
     };
     piece.max(REGION_PIECE_BYTES_LEAST).min(remaining)
 }
