@@ -156,6 +156,7 @@ impl BtlTx for Tx {
             frame_limit: FRAME_BYTES,
             get,
             lend: false,
+            node: true,
         }
     }
 

@@ -64,6 +64,7 @@ impl SimConfig {
                 frame_limit: usize::MAX,
                 get: false,
                 lend: false,
+                node: false,
             },
         }
     }
@@ -85,7 +86,14 @@ impl SimConfig {
             pieces: true,
             get_pending_per_mille: 500,
             get_busy_per_mille: 50,
-            caps: Caps { inline_limit: 64, eager_limit: 1024, frame_limit: 8 << 10, get: true, lend: true },
+            caps: Caps {
+                inline_limit: 64,
+                eager_limit: 1024,
+                frame_limit: 8 << 10,
+                get: true,
+                lend: true,
+                node: false,
+            },
             ..SimConfig::calm(endpoints)
         }
     }

@@ -45,6 +45,7 @@ impl Btl for TcpBtl {
             frame_limit: usize::MAX >> 1,
             get: false,
             lend: true,
+            node: false,
         };
         let ports = port_range(env).map_err(failed)?;
         let hosts = hosts(env).map_err(failed)?;

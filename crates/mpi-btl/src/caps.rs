@@ -13,4 +13,6 @@ pub struct Caps {
     pub get: bool,
     /// [`Body::Lent`](crate::Body::Lent) is taken without a copy and completed later.
     pub lend: bool,
+    /// The peer runs on this machine, under the same kernel: memory can be shared with it.
+    pub node: bool,
 }

@@ -42,7 +42,7 @@ pub use errhandler::{ErrorHandler, UserHandler, fatal};
 pub use group::{Group, RankRange, Relation};
 pub use info::Info;
 pub use process::{
-    ThreadLevel, abort, appnum, disconnect_parent, finalize, init, init_or_exit, is_finalized,
+    ThreadLevel, abort, appnum, at_finalize, disconnect_parent, finalize, init, init_or_exit, is_finalized,
     is_initialized, is_main_thread, leave, parent, processor_name, self_comm, thread_level, try_self_comm,
     try_world, universe_size, version, world, wtick, wtime,
 };

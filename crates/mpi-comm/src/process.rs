@@ -284,6 +284,9 @@ impl Process {
         let launcher = |error: mpi_pmi::PmiError| misuse("finalize", &error.to_string());
         self.client.finalizing().map_err(launcher)?;
         let watch = Watch::start(self.rank, self.finalize_report, &self.engine);
+        for what in STILL_OPEN.read().unwrap_or_else(PoisonError::into_inner).iter().flat_map(|f| f()) {
+            eprintln!("mpi: rank {}: finalize with {what} still open", self.rank);
+        }
         // None attached is no error here.
         let _ = self.engine.detach_buffer();
         // Nobody leaves while others still need what it sent, or its memory.
@@ -294,6 +297,15 @@ impl Process {
         self.client.finalized().map_err(launcher)?;
         callbacks.and(together)
     }
+}
+
+/// Called at finalisation, before it waits for anybody: gives what is still open, in a few words each.
+type StillOpen = Box<dyn Fn() -> Vec<String> + Send + Sync>;
+static STILL_OPEN: RwLock<Vec<StillOpen>> = RwLock::new(Vec::new());
+
+/// Has finalisation ask what is still open, for a line on standard error each.
+pub fn at_finalize(open: StillOpen) {
+    STILL_OPEN.write().unwrap_or_else(PoisonError::into_inner).push(open);
 }
 
 /// Says what a finalisation waits for, when it takes long.

@@ -9,12 +9,16 @@
 #![deny(missing_docs)]
 
 mod biased;
+#[cfg(not(loom))]
+pub mod block;
 pub mod cpuset;
 #[cfg(not(loom))]
 pub mod cross_copy;
 #[cfg(not(loom))]
 pub mod doorbell;
+mod fair_lock;
 mod futex;
+mod gate;
 pub mod inbox;
 pub mod limits;
 pub mod membarrier;
@@ -27,4 +31,6 @@ mod sleep;
 pub mod spawn;
 
 pub use biased::{BiasedLock, Guard};
+pub use fair_lock::{Entry, FairLock, Place};
+pub use gate::{Gate, Turn};
 pub use parking::Parker;

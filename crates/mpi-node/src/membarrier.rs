@@ -56,8 +56,9 @@ pub(crate) fn private() {
     debug_assert_eq!(answer, 0, "membarrier refused after registration");
 }
 
-/// A full barrier on every processor that runs a registered process.
-pub(crate) fn global() {
+/// A full barrier on every processor that runs a registered process. Needs
+/// [`register`]`().global`.
+pub fn global() {
     let answer = call(GLOBAL_EXPEDITED);
     debug_assert_eq!(answer, 0, "membarrier refused after registration");
 }

@@ -76,6 +76,10 @@ pub(crate) struct State {
     pub attached: Attached,
     /// Operations that need progress while the rank computes.
     pub serve: u32,
+    /// What needs progress while the rank computes whether or not anything is under way.
+    pub standing: u32,
+    /// Contexts whose service wants to look again.
+    pub looking: Vec<u32>,
     /// For packing; empty between uses.
     pub scratch: Vec<u8>,
     pub dropped: Arc<Dropped>,
@@ -114,6 +118,8 @@ impl Core {
             told: Vec::new(),
             attached: Attached::default(),
             serve: 0,
+            standing: 0,
+            looking: Vec::new(),
             scratch: Vec::new(),
             dropped: Arc::new(Dropped::default()),
             waiters: Waiters::default(),

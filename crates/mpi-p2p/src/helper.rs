@@ -5,7 +5,7 @@
 //! the engine while a thread of the rank is inside.
 
 use crate::engine::Shared;
-use crate::limits::{HELPER_LINGER, HELPER_PERIOD};
+use crate::limits::{HELPER_LINGER, HELPER_PERIOD, HELPER_STANDING_PERIOD};
 use crate::sleep::wait_readable;
 use mpi_node::Parker;
 use std::os::fd::RawFd;
@@ -107,6 +107,8 @@ enum Look {
     /// A thread of the rank is inside; it makes the progress.
     Occupied,
     Served,
+    /// Nothing is under way; something may come at any time.
+    Stood,
 }
 
 fn serve(engine: &Shared) {
@@ -121,6 +123,11 @@ fn serve(engine: &Shared) {
                 needed = Instant::now();
                 back_off = HELPER_PERIOD;
                 wait_readable(&helper.descriptors(), None, HELPER_PERIOD);
+            }
+            Look::Stood => {
+                needed = Instant::now();
+                back_off = HELPER_PERIOD;
+                wait_readable(&helper.descriptors(), None, HELPER_STANDING_PERIOD);
             }
             Look::Occupied => {
                 needed = Instant::now();
@@ -151,16 +158,17 @@ fn look(engine: &Shared) -> Look {
     if core.state.waiters.is_asleep() || core.state.waiters.polling {
         return Look::Occupied;
     }
-    if core.state.serve == 0 && !core.state.owed {
+    if core.state.serve == 0 && !core.state.owed && core.state.standing == 0 {
         return Look::Needless;
     }
     core.state.flush_owed();
-    core.poll_all();
+    let moved = core.poll_all();
     core.state.flush_owed();
+    let quiet = !moved && core.state.serve == 0 && !core.state.owed && core.state.looking.is_empty();
     let fatal = std::mem::take(&mut core.state.fatal);
     drop(core);
     for f in &fatal {
         (engine.hooks.on_fatal)(f);
     }
-    Look::Served
+    if quiet { Look::Stood } else { Look::Served }
 }

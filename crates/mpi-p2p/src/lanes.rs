@@ -3,6 +3,7 @@
 use crate::context::Face;
 use crate::limits::CONTEXT_MAX;
 use crate::matching::{Posted, Unexpected};
+use crate::service::Service;
 use std::sync::Arc;
 
 /// One context.
@@ -15,6 +16,8 @@ pub(crate) struct Lane {
     pub early: Vec<u32>,
     /// Dropped by its owner, receives still posted.
     pub closing: bool,
+    /// Its messages go here instead of to receives.
+    pub service: Option<Box<dyn Service>>,
 }
 
 impl Lane {
@@ -25,6 +28,7 @@ impl Lane {
             unexpected: Unexpected::new(),
             early: Vec::new(),
             closing: false,
+            service: None,
         }
     }
 }

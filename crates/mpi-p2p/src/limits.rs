@@ -42,6 +42,10 @@ pub const PARK_SLICE: Duration = Duration::from_millis(1000);
 pub const PARK_SLICE_WORD: Duration = Duration::from_millis(200);
 /// The same where other threads may complete what the sleeper waits for.
 pub const PARK_SLICE_MIN: Duration = Duration::from_millis(2);
+/// A thread that sleeps on memory shared with other processes looks around after this time at first,
+pub const OUTSIDE_SLICE_MIN: Duration = Duration::from_millis(1);
+/// and after twice as long each time, up to this.
+pub const OUTSIDE_SLICE_MAX: Duration = Duration::from_millis(16);
 /// A blocked operation is reported after this time.
 pub const BLOCKED_REPORT_TIME: Duration = Duration::from_secs(30);
 /// Unexpected messages named in such a report.
@@ -50,6 +54,9 @@ pub const BLOCKED_REPORT_MESSAGES: usize = 4;
 pub const BLOCKED_REPORT_PEERS: usize = 1024;
 /// The helper thread looks around this often while something needs service.
 pub const HELPER_PERIOD: Duration = Duration::from_micros(500);
+/// The same while something may come at any time but nothing is under way; what comes by a
+/// descriptor is served at once.
+pub const HELPER_STANDING_PERIOD: Duration = Duration::from_millis(5);
 /// The helper thread goes to sleep after this time without anything to serve.
 pub const HELPER_LINGER: Duration = Duration::from_millis(20);
 /// Attached-buffer space that each buffered message takes beside its data.

@@ -57,7 +57,8 @@ impl Queues {
     }
 }
 
-const NO_CAPS: Caps = Caps { inline_limit: 0, eager_limit: 0, frame_limit: 0, get: false, lend: false };
+const NO_CAPS: Caps =
+    Caps { inline_limit: 0, eager_limit: 0, frame_limit: 0, get: false, lend: false, node: false };
 
 impl Peer {
     const NEW: Peer = Peer {

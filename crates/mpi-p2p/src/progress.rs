@@ -4,8 +4,8 @@ use crate::config::SpinPolicy;
 use crate::core::{Core, State};
 use crate::engine::{Engine, Shared};
 use crate::limits::{
-    CLOCK_TURNS, CLOCK_YIELDS, PARK_SLICE, PARK_SLICE_MIN, PARK_SLICE_WORD, POLL_BUDGET_MESSAGES,
-    POLL_QUIET_TURNS,
+    CLOCK_TURNS, CLOCK_YIELDS, OUTSIDE_SLICE_MAX, OUTSIDE_SLICE_MIN, PARK_SLICE, PARK_SLICE_MIN,
+    PARK_SLICE_WORD, POLL_BUDGET_MESSAGES, POLL_QUIET_TURNS,
 };
 use crate::report::Blocked;
 use crate::sleep::{Bed, arm, disarm, sleep};
@@ -47,6 +47,9 @@ impl Core {
             }
         }
         self.state.settle(&mut self.rx);
+        if !self.state.looking.is_empty() {
+            self.state.look_again();
+        }
         moved
     }
 }
@@ -233,6 +236,55 @@ impl Engine {
                 Pause::Park => {
                     core = self.park(core, &wait, &mut long, false);
                     patience.renew();
+                }
+            }
+        }
+    }
+
+    /// Waits for what other processes bring about in shared memory, of which no backend hears.
+    /// `sleep` sleeps on it, at most as long as it is told.
+    pub(crate) fn wait_outside<W: Wait>(&self, mut wait: W, sleep: &dyn Fn(Duration)) -> W::Result {
+        let mut core = self.shared.lock.enter();
+        core.state.flush_owed();
+        let mut patience = Patience::new(&self.shared.spin);
+        let mut long = None;
+        let mut slice = OUTSIDE_SLICE_MIN;
+        loop {
+            // Another thread may sleep in the backends' arms.
+            if !core.state.waiters.polling && core.poll() {
+                core.state.flush_owed();
+                patience.renew();
+            }
+            if let Some(result) = wait.done(&mut core.state) {
+                self.finish_long(&mut core, long);
+                self.shared.leave(core);
+                return result;
+            }
+            match patience.next() {
+                Pause::Again => {
+                    if patience.turns() % CLOCK_TURNS == 0 {
+                        core.yield_to_others();
+                    }
+                }
+                Pause::Yield if core.state.multiple => {
+                    drop(core);
+                    std::thread::yield_now();
+                    core = self.shared.lock.enter();
+                }
+                Pause::Yield => {
+                    core.yield_to_others();
+                    std::thread::yield_now();
+                }
+                Pause::Park => {
+                    self.note_long(&mut core.state, &wait, &mut long);
+                    core.state.flush_owed();
+                    core = self.shared.tell(core);
+                    drop(core);
+                    sleep(slice);
+                    slice = (slice * 2).min(OUTSIDE_SLICE_MAX);
+                    core = self.shared.lock.enter();
+                    core.poll_all();
+                    core = self.report_long(core, &wait, &mut long);
                 }
             }
         }

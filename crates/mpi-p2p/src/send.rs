@@ -319,7 +319,8 @@ impl State {
         self.transmit_more(ep, header, body, false)
     }
 
-    fn transmit_more(
+    /// The same; with `more`, the backend may hold the message back for others that follow.
+    pub fn transmit_more(
         &mut self,
         ep: Ep,
         header: Header,

@@ -325,6 +325,9 @@ impl State {
 
     /// No receive asks for it yet.
     fn message_kept(&mut self, from: Ep, header: &Header, have: &[u8], total: u64) -> Place {
+        if self.lanes.get(header.context).is_some_and(|lane| lane.service.is_some()) {
+            return self.message_served(from, header, have, total);
+        }
         if header.source < 0 || header.tag < 0 {
             return self
                 .violation(from, format!("message from rank {} with tag {}", header.source, header.tag));
@@ -364,6 +367,18 @@ impl State {
         let into = Span::new(rest.as_mut_ptr(), rest.len());
         let message = self.keep(from, header.context, e, Body::Coming(bytes, None));
         Place::Direct { bulk: self.bulks.add(from, Bulk::Keep { message }), into }
+    }
+
+    /// An active message: it goes to its service as soon as it is whole.
+    fn message_served(&mut self, from: Ep, header: &Header, have: &[u8], total: u64) -> Place {
+        if header.datatype & ANNOUNCEMENT != 0 {
+            return self.violation(from, "an active message was announced".to_owned());
+        }
+        if have.len() as u64 != total {
+            return self.gather(from, header, have, total);
+        }
+        self.serve_message(from, header.context, header.source, header.tag, have);
+        Place::Done
     }
 
     /// Puts a message into the store and, where its context is known, into the queue.

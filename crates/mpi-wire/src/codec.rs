@@ -116,6 +116,11 @@ impl<'a> Reader<'a> {
         if self.flag(what)? { read(self).map(Some) } else { Ok(None) }
     }
 
+    /// All that is left.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+
     pub(crate) fn end(self, what: &'static str) -> Result<(), DecodeError> {
         match self.rest.len() {
             0 => Ok(()),

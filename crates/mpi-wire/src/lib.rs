@@ -14,6 +14,7 @@ pub mod hello;
 pub mod limits;
 pub mod pmi1;
 pub mod pmi2;
+pub mod rma;
 pub mod spawn;
 pub mod startup;
 pub mod waits;

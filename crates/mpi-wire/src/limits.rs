@@ -32,3 +32,7 @@ pub const ABORT_TEXT_MAX_BYTES: usize = 1 << 10;
 pub const PMI1_LINE_MAX_BYTES: usize = 64 << 10;
 /// Longest message of PMI-2, in bytes, without its six characters of length.
 pub const PMI2_MESSAGE_MAX_BYTES: usize = 64 << 10;
+/// Runs of a flattened datatype in one message of one-sided communication.
+pub const RMA_RUNS_MAX: usize = 512;
+/// Text of a failed one-sided operation, in bytes.
+pub const RMA_FAULT_TEXT_MAX_BYTES: usize = 512;

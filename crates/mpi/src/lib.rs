@@ -22,6 +22,7 @@
 //! - [`topology`]: communicators, groups, grids of processes.
 //! - [`point_to_point`]: from one process to another.
 //! - [`collective`]: among all processes of a communicator.
+//! - [`window`]: one-sided communication: memory that all processes reach.
 //! - [`request`]: operations that run while the program goes on, and the scopes that keep their memory safe.
 //! - [`datatype`]: which memory is a message; `#[derive(Equivalence)]`.
 //! - [`attribute`]: values of the program's own on a communicator.
@@ -60,6 +61,7 @@ pub mod point_to_point;
 pub mod raw;
 pub mod request;
 pub mod topology;
+pub mod window;
 
 /// All traits of this crate, and the derive macro of its feature, for a glob import.
 pub mod traits {

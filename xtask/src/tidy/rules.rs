@@ -60,6 +60,7 @@ pub const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/mpi-datatype/src/scratch.rs", "temporaries with a datatype's layout"),
     ("crates/mpi-derive/src/layout.rs", "the code that it writes"),
     ("crates/mpi-node/src/biased.rs", "the value behind the lock"),
+    ("crates/mpi-node/src/block.rs", "memory by a descriptor"),
     ("crates/mpi-node/src/cross_copy.rs", "process_vm_readv and its twin"),
     ("crates/mpi-node/src/futex.rs", "the system call"),
     ("crates/mpi-node/src/inbox.rs", "slots in shared memory"),
@@ -76,6 +77,13 @@ pub const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/mpi-p2p/src/memory.rs", "the user's buffers"),
     ("crates/mpi-p2p/src/sleep.rs", "eventfd, ppoll and futex"),
     ("crates/mpi-p2p/src/waiting.rs", "a futex word that two threads look at"),
+    ("crates/mpi-rma/src/access.rs", "targets whose bounds were checked"),
+    ("crates/mpi-rma/src/accumulate.rs", "combining with a target's memory"),
+    ("crates/mpi-rma/src/board.rs", "typed views of shared memory"),
+    ("crates/mpi-rma/src/create.rs", "the promises about a user's memory"),
+    ("crates/mpi-rma/src/memory.rs", "reading and writing a target's memory"),
+    ("crates/mpi-rma/src/target.rs", "a rank's own memory on behalf of others"),
+    ("crates/mpi-rma/src/window.rs", "the base address of a window"),
 ];
 
 /// Lines of a source file: a word of warning above the first, an error above the second.

@@ -4,6 +4,7 @@ mod collectives;
 mod create;
 mod exchange;
 mod inter;
+mod one_sided;
 mod p2p;
 mod raw;
 mod requests;
@@ -65,6 +66,8 @@ struct Inner {
     operations: AtomicU32,
     /// Counts for the worlds of the members that are not this one's.
     _link: Option<Link>,
+    /// The context of one-sided communication, once there was a window.
+    one_sided: OnceLock<one_sided::OneSided>,
     /// Handles; the attributes go with the last of them.
     handles: AtomicUsize,
     /// Given back when everything above is gone.
@@ -145,6 +148,7 @@ impl Comm {
             handler: RwLock::new(parts.handler),
             operations: AtomicU32::new(0),
             _link: link,
+            one_sided: OnceLock::new(),
             handles: AtomicUsize::new(1),
             id: parts.id,
         })))

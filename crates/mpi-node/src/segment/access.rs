@@ -439,7 +439,7 @@ impl Sleeper {
 }
 
 /// True when the process has ended, whether or not its parent has taken note.
-fn process_ended(pid: u32) -> bool {
+pub(crate) fn process_ended(pid: u32) -> bool {
     if pid == std::process::id() {
         return false;
     }

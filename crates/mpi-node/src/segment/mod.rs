@@ -11,6 +11,7 @@ mod region;
 
 use crate::limits::{INBOX_BYTES, MAX_RANKS, REGION_SLOTS, RING_CELLS};
 use crate::{membarrier, sleep};
+pub(crate) use access::process_ended;
 pub use access::{Offered, Part, Presence, SleepOn, Sleeper, TakeError, Taking};
 use layout::{Layout, PAGE};
 pub use region::Offer;
@@ -140,7 +141,7 @@ fn expected(layout: &Layout, fence: u64) -> [(Field, u64); Field::Count as usize
 }
 
 /// Backs a range of the file with memory.
-fn reserve(file: &File, offset: usize, len: usize) -> std::io::Result<()> {
+pub(crate) fn reserve(file: &File, offset: usize, len: usize) -> std::io::Result<()> {
     let (Ok(offset), Ok(len)) = (libc::off_t::try_from(offset), libc::off_t::try_from(len)) else {
         return Err(std::io::Error::from_raw_os_error(libc::EFBIG));
     };

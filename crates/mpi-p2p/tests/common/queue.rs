@@ -66,7 +66,14 @@ impl Tx {
 
 impl BtlTx for Tx {
     fn caps(&self, _: Ep) -> Caps {
-        Caps { inline_limit: 64, eager_limit: 4096, frame_limit: 16 << 10, get: false, lend: false }
+        Caps {
+            inline_limit: 64,
+            eager_limit: 4096,
+            frame_limit: 16 << 10,
+            get: false,
+            lend: false,
+            node: false,
+        }
     }
     fn connect(&mut self, _: &PeerInfo) -> Result<(), ConnectError> {
         Ok(())

@@ -17,7 +17,7 @@
 
 mod communicator;
 mod convert;
-mod operation;
+pub(crate) mod operation;
 mod parts;
 mod root;
 mod spawn;
