@@ -118,9 +118,10 @@ impl fmt::Display for Blocked {
             write!(f, ", and {} further operations", self.others)?;
         }
         match self.unexpected {
-            0 => f.write_str("; no message is here that nobody receives"),
+            0 => f.write_str("; no unexpected message is here"),
             n => {
-                write!(f, "; {n} messages are here that do not match:")?;
+                let s = if n == 1 { " is" } else { "s are" };
+                write!(f, "; {n} unexpected message{s} here, and none matches:")?;
                 for m in &self.first_unexpected {
                     write!(f, " [{m}]")?;
                 }

@@ -161,7 +161,7 @@ fn a_blocked_receive_is_reported_with_all_that_is_known() {
     });
     let text = w.blocked.lock().unwrap()[0].to_string();
     assert!(text.starts_with("receive has been blocked for "), "{text}");
-    let rest = "on \"world\" (context 0) from rank 0, tag 9; 1 messages are here that do not match: \
+    let rest = "on \"world\" (context 0) from rank 0, tag 9; 1 unexpected message is here, and none matches: \
                 [from rank 0 tag 5 (3 bytes)]";
     assert!(text.ends_with(rest), "{text}");
 }

@@ -21,7 +21,7 @@ const CASES: &[Case] = &[
     ]),
     case("wrong_tag", wrong_tag).on(&[2]).hangs(&[
         "on \"grid\"",
-        "from rank 1, tag 8; 1 messages are here that do not match: [from rank 1 tag 7 (4 bytes)]",
+        "from rank 1, tag 8; 1 unexpected message is here, and none matches: [from rank 1 tag 7 (4 bytes)]",
         "rank 0 waits in vain: rank 1 has called finalize",
     ]),
     case("barrier_that_one_skips", barrier_that_one_skips).on(&[3]).hangs(&[
