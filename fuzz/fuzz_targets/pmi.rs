@@ -1,7 +1,8 @@
-//! Lines of PMI-1, messages of PMI-2 and the process mapping: what decodes encodes to the same.
+//! Lines of PMI-1, its requests to spawn, messages of PMI-2 and the process mapping: what decodes encodes to the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use mpi_wire::pmi1_spawn::Spawn;
 use mpi_wire::{pmi1, pmi2};
 
 /// Ranks in the job whose mapping is read.
@@ -11,6 +12,9 @@ fuzz_target!(|input: (u8, &[u8])| {
     let (piece, bytes) = input;
     lines(piece, bytes);
     messages(piece, bytes);
+    if let Some(spawn) = std::str::from_utf8(bytes).ok().and_then(|text| Spawn::decode(text).ok()) {
+        assert_eq!(spawn.encode().ok().map(|text| Spawn::decode(&text)), Some(Ok(spawn)));
+    }
     if let Some(nodes) =
         std::str::from_utf8(bytes).ok().and_then(|text| pmi1::process_mapping(text, RANKS).ok())
     {

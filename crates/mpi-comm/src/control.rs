@@ -1,17 +1,18 @@
 //! The thread that listens to the launcher, and what a rank says of itself when it is blocked.
 
+use crate::dynamic::Foreign;
 use crate::limits::CONTROL_THREAD_STACK_BYTES;
 use mpi_btl::Ep;
 use mpi_p2p::{Blocked, Engine, Fatal, Hooks, Report};
 use mpi_pmi::{Bootstrap, Client, Event, Kind, exit_status};
-use mpi_wire::waits::Wait;
+use mpi_wire::waits::{self, Wait};
 use std::sync::{Arc, Weak};
 
 /// Status of a rank that ends because nobody watches it any more.
 const LAUNCHER_GONE_STATUS: i32 = 3;
 
 /// What the engine tells.
-pub(crate) fn hooks(boot: &Bootstrap) -> Hooks {
+pub(crate) fn hooks(boot: &Bootstrap, foreign: Arc<Foreign>) -> Hooks {
     let (client, rank) = (boot.client.clone(), boot.rank);
     // Where no launcher gathers reports the client prints them itself.
     let gathered = boot.kind == Kind::Native;
@@ -20,7 +21,7 @@ pub(crate) fn hooks(boot: &Bootstrap) -> Hooks {
             if gathered {
                 eprintln!("mpi: rank {rank}: {blocked}");
             }
-            let _ = client.report(&blocked.to_string(), &[wait_of(blocked)]);
+            let _ = client.report(&blocked.to_string(), &[wait_of(blocked, &foreign)]);
         }),
         // A peer that is gone is an error of the operations that need it, and the launcher knows
         // better what happened to it.
@@ -33,13 +34,13 @@ pub(crate) fn hooks(boot: &Bootstrap) -> Hooks {
 }
 
 /// Starts the thread, where the launcher has anything to say.
-pub(crate) fn start(client: &Arc<dyn Client>, engine: &Arc<Engine>) {
+pub(crate) fn start(client: &Arc<dyn Client>, engine: &Arc<Engine>, foreign: &Arc<Foreign>) {
     let Some(mut events) = client.events() else { return };
     let client = client.clone();
-    let engine = Arc::downgrade(engine);
+    let (engine, foreign) = (Arc::downgrade(engine), foreign.clone());
     let body = move || {
         loop {
-            act(events.wait(), &client, &engine);
+            act(events.wait(), &client, &engine, &foreign);
         }
     };
     let builder = std::thread::Builder::new().name(String::from("mpi-control"));
@@ -48,7 +49,7 @@ pub(crate) fn start(client: &Arc<dyn Client>, engine: &Arc<Engine>) {
     }
 }
 
-fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>) {
+fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>, foreign: &Foreign) {
     match event {
         Event::Abort { code, .. } => std::process::exit(exit_status(code)),
         Event::LauncherGone => std::process::exit(LAUNCHER_GONE_STATUS),
@@ -56,7 +57,10 @@ fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>) {
             let (text, waits) = match engine.upgrade() {
                 Some(engine) => {
                     let report = engine.report();
-                    (describe(&report), report.blocked.iter().map(wait_of).collect())
+                    (
+                        describe(&report),
+                        report.blocked.iter().map(|blocked| wait_of(blocked, foreign)).collect(),
+                    )
                 }
                 None => (String::from("finalised"), Vec::new()),
             };
@@ -71,8 +75,15 @@ fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>) {
 }
 
 /// Whom a blocked call waits for.
-fn wait_of(blocked: &Blocked) -> Wait {
-    Wait { peers: blocked.waits_for.iter().map(|ep| ep.0).collect(), any: blocked.any }
+fn wait_of(blocked: &Blocked, others: &Foreign) -> Wait {
+    let mut wait = Wait { any: blocked.any, ..Wait::default() };
+    for ep in &blocked.waits_for {
+        match others.identity(*ep) {
+            Some(who) => wait.foreign.push(waits::Foreign { job: who.job, rank: who.rank }),
+            None => wait.peers.push(ep.0),
+        }
+    }
+    wait
 }
 
 /// A report as one line.

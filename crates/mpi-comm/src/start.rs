@@ -69,7 +69,7 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result
         directory: Arc::new(directory),
         spin: SpinPolicy::new(boot.processors as usize, boot.node_size.max(1) as usize),
         limits: limits(),
-        hooks: control::hooks(&boot),
+        hooks: control::hooks(&boot, foreign.clone()),
     });
     if level == ThreadLevel::Multiple {
         engine.set_threads_multiple();
@@ -81,7 +81,7 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result
     let beyond = Arc::new(Beyond::new(own, foreign, client, kind, engine.clone(), env, report, wide));
     let others = Some(beyond.clone());
     let predefined = Predefined::with_others(engine.clone(), me, boot.size, node, algorithms, others)?;
-    control::start(&boot.client, &engine);
+    control::start(&boot.client, &engine, &beyond.foreign);
     boot.client.started()?;
     // The parents wait for this, once all have started.
     let parent = boot.parent.as_ref().map(|port| predefined.world.join_parent(&beyond, port)).transpose()?;

@@ -10,7 +10,8 @@ use crate::limits::{
 };
 use crate::{Bootstrap, Client, Events, Kind, PmiError, host_name, pmi1, pmi2};
 use mpi_wire::pmi1::process_mapping;
-use mpi_wire::spawn::{NameOutcome, NameRequest, SpawnOutcome, SpawnRequest};
+use mpi_wire::pmi1_spawn::{Program, Spawn};
+use mpi_wire::spawn::{NameOutcome, NameRequest, SpawnCommand, SpawnOutcome, SpawnRequest};
 use mpi_wire::waits::Wait;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -29,6 +30,11 @@ const ID: &str = "PMI_ID";
 /// `pmi2` asks a server for PMI-2; PMI-1 otherwise, which all of them speak.
 const PROTOCOL: &str = "MPI_PMI_PROTOCOL";
 
+/// Set where a process was spawned.
+const SPAWNED: &str = "PMI_SPAWNED";
+/// Under which a spawned world finds the port of its parent.
+const PARENT_KEY: &str = "mpi-parent-port";
+
 /// One version of the protocol, on one connection.
 pub(crate) trait Wire: Send {
     fn limits(&self) -> Limits;
@@ -39,6 +45,16 @@ pub(crate) trait Wire: Send {
     fn fence(&mut self) -> Result<(), PmiError>;
     fn finalize(&mut self) -> Result<(), PmiError>;
     fn abort(&mut self, code: i32, message: &str) -> Result<(), PmiError>;
+
+    /// Starts programs; the code of each process that did not start, where the server tells.
+    fn spawn(&mut self, _request: &Spawn) -> Result<Vec<i64>, PmiError> {
+        Err(unsupported("spawn"))
+    }
+
+    /// A question about a name: the port, where one was asked for; `None` where the server says no.
+    fn name(&mut self, _request: &NameRequest) -> Result<Option<String>, PmiError> {
+        Err(unsupported("name"))
+    }
 }
 
 /// The longest key and value that a server takes, in bytes.
@@ -83,7 +99,8 @@ pub(crate) fn start(lookup: Lookup<'_>) -> Result<Option<Bootstrap>, PmiError> {
         let reason = format!("it says rank {} of {}", identity.rank, identity.size);
         return Err(PmiError::Protocol { what: "init", reason });
     }
-    world(kind, wire, identity).map(Some)
+    let spawned = lookup(SPAWNED).is_some_and(|value| value != "0");
+    world(kind, wire, identity, spawned).map(Some)
 }
 
 fn boxed<W: Wire + 'static>((wire, identity): (W, Identity)) -> (Box<dyn Wire>, Identity) {
@@ -91,7 +108,14 @@ fn boxed<W: Wire + 'static>((wire, identity): (W, Identity)) -> (Box<dyn Wire>, 
 }
 
 /// Agrees on the secret and learns who is where, with one fence.
-fn world(kind: Kind, mut wire: Box<dyn Wire>, identity: Identity) -> Result<Bootstrap, PmiError> {
+fn world(
+    kind: Kind,
+    mut wire: Box<dyn Wire>,
+    identity: Identity,
+    spawned: bool,
+) -> Result<Bootstrap, PmiError> {
+    // None where another library's program has spawned this one: it speaks another language anyway.
+    let parent = if spawned { wire.get(PARENT_KEY)? } else { None };
     let mapping = match identity.size {
         1 => None,
         _ => wire.attribute("PMI_process_mapping")?,
@@ -126,7 +150,7 @@ fn world(kind: Kind, mut wire: Box<dyn Wire>, identity: Identity) -> Result<Boot
         multihost: identity.size > 1 && here != identity.size,
         appnum: identity.appnum,
         universe_size: identity.universe_size,
-        parent: None,
+        parent,
         client: Arc::new(client),
         kind,
     })
@@ -187,12 +211,27 @@ impl Client for Pmi {
         self.lock().finalize()
     }
 
-    fn spawn(&self, _: SpawnRequest) -> Result<SpawnOutcome, PmiError> {
-        Err(unsupported("spawn"))
+    /// The answer comes before the processes have started.
+    fn spawn(&self, request: SpawnRequest) -> Result<SpawnOutcome, PmiError> {
+        let spawn = spawn_lines(&request)?;
+        Ok(match self.lock().spawn(&spawn) {
+            Ok(codes) => match codes.iter().find(|code| **code != 0) {
+                None => SpawnOutcome::Started { job: String::new() },
+                Some(code) => failed_spawn(format!("the launcher's code for a process is {code}")),
+            },
+            Err(PmiError::Refused { reason, .. }) => failed_spawn(format!("the launcher refused: {reason}")),
+            Err(e) => return Err(e),
+        })
     }
 
-    fn name(&self, _: NameRequest) -> Result<NameOutcome, PmiError> {
-        Err(unsupported("name"))
+    fn name(&self, request: NameRequest) -> Result<NameOutcome, PmiError> {
+        let wanted = matches!(request, NameRequest::Lookup { .. });
+        let publishes = matches!(request, NameRequest::Publish { .. });
+        Ok(match self.lock().name(&request)? {
+            Some(port) => NameOutcome::Done(Some(port).filter(|_| wanted)),
+            None if publishes => NameOutcome::Taken,
+            None => NameOutcome::Unknown,
+        })
     }
 
     /// PMI has no word for it: its launchers end what they started together.
@@ -216,8 +255,35 @@ impl Client for Pmi {
     }
 }
 
+fn failed_spawn(reason: String) -> SpawnOutcome {
+    SpawnOutcome::Failed { command: None, reason }
+}
+
+/// A request as PMI takes it: texts, each on a line.
+fn spawn_lines(request: &SpawnRequest) -> Result<Spawn, PmiError> {
+    let text = |bytes: &[u8]| {
+        String::from_utf8(bytes.to_vec()).map_err(|_| PmiError::Refused {
+            what: "spawn",
+            reason: String::from("over PMI a program and its arguments must be UTF-8"),
+        })
+    };
+    let program = |command: &SpawnCommand| {
+        let mut info = command.info.clone();
+        if !info.iter().any(|(key, _)| key == "wdir") {
+            info.push((String::from("wdir"), text(&command.directory)?));
+        }
+        // PMI knows no variables of a program to spawn, and its servers no other hints.
+        info.retain(|(key, value)| ["wdir", "path", "host"].contains(&key.as_str()) && !value.is_empty());
+        let arguments = command.arguments.iter().map(|word| text(word)).collect::<Result<_, _>>()?;
+        Ok(Program { name: text(&command.program)?, count: command.count, arguments, info })
+    };
+    let programs = request.commands.iter().map(program).collect::<Result<_, PmiError>>()?;
+    Ok(Spawn { preput: vec![(PARENT_KEY.to_owned(), request.port.clone())], programs })
+}
+
 fn unsupported(what: &'static str) -> PmiError {
-    let reason = String::from("this is not spoken over PMI; start the job with this project's mpiexec");
+    let reason =
+        String::from("this is not spoken over PMI-2; MPI_PMI_PROTOCOL=pmi1, or this project's mpiexec");
     PmiError::Refused { what, reason }
 }
 

@@ -3,6 +3,8 @@
 use crate::PmiError;
 use crate::pmi::{From, Identity, Limits, Link, Wire, field, malformed, unwritable};
 use mpi_wire::pmi1::{Line, Lines};
+use mpi_wire::pmi1_spawn::Spawn;
+use mpi_wire::spawn::NameRequest;
 
 /// A connection on which the handshake is done.
 pub(crate) struct Pmi1 {
@@ -137,6 +139,38 @@ impl Wire for Pmi1 {
     fn abort(&mut self, code: i32, _message: &str) -> Result<(), PmiError> {
         let line = Line::new("abort").with("exitcode", &code.to_string()).map_err(unwritable("abort"))?;
         self.link.send("abort", &line.encode())
+    }
+
+    fn spawn(&mut self, request: &Spawn) -> Result<Vec<i64>, PmiError> {
+        const WHAT: &str = "spawn";
+        self.link.send(WHAT, &request.encode().map_err(unwritable(WHAT))?)?;
+        let answer = self.receive(WHAT)?;
+        check(WHAT, &answer, "spawn_result")?;
+        if answer.code().map_err(malformed(WHAT))? != 0 {
+            let reason = answer.get("msg").unwrap_or("without a reason").to_owned();
+            return Err(PmiError::Refused { what: WHAT, reason });
+        }
+        // A code that is no number stands for no success.
+        let codes = answer.get("errcodes").unwrap_or_default().split(',').filter(|code| !code.is_empty());
+        Ok(codes.map(|code| code.parse().unwrap_or(-1)).collect())
+    }
+
+    fn name(&mut self, request: &NameRequest) -> Result<Option<String>, PmiError> {
+        const WHAT: &str = "name";
+        let service = request.service();
+        let answer = match request {
+            NameRequest::Publish { port, .. } => {
+                self.exchange("publish_name", &[("service", service), ("port", port)])?
+            }
+            NameRequest::Unpublish { .. } => self.exchange("unpublish_name", &[("service", service)])?,
+            NameRequest::Lookup { .. } => self.exchange("lookup_name", &[("service", service)])?,
+        };
+        // Some servers give a code, some say it in a word.
+        let code = answer.code().map_err(malformed(WHAT))?;
+        if code != 0 || answer.get("info").is_some_and(|info| info != "ok") {
+            return Ok(None);
+        }
+        Ok(Some(answer.get("port").unwrap_or_default().to_owned()))
     }
 }
 

@@ -13,6 +13,7 @@ mod header;
 pub mod hello;
 pub mod limits;
 pub mod pmi1;
+pub mod pmi1_spawn;
 pub mod pmi2;
 pub mod rma;
 pub mod spawn;

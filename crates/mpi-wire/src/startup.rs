@@ -11,7 +11,7 @@ use crate::spawn::{NameOutcome, NameRequest, SpawnOutcome, SpawnRequest};
 use crate::waits::{self, Wait};
 
 /// Version of the start-up protocol. Both sides state theirs; they must be equal.
-pub const STARTUP_VERSION: u32 = 2;
+pub const STARTUP_VERSION: u32 = 3;
 
 /// First field of the first frame, so that a stranger's bytes are recognised as such.
 const GREETING: u32 = 0x4D50_4953;
@@ -481,6 +481,7 @@ mod tests {
     use super::*;
     use crate::limits::{WAIT_PEERS_MAX, WAITS_MAX};
     use crate::spawn::SpawnCommand;
+    use crate::waits::Foreign;
     use proptest::prelude::*;
 
     fn to_launcher() -> impl Strategy<Value = ToLauncher> {
@@ -548,7 +549,12 @@ mod tests {
 
     fn waits() -> impl Strategy<Value = Vec<Wait>> {
         let wait = (proptest::collection::vec(any::<u32>(), 0..9), any::<bool>());
-        proptest::collection::vec(wait.prop_map(|(peers, any)| Wait { peers, any }), 0..5)
+        let foreign = |rank| Foreign { job: format!("job.{rank}"), rank };
+        let wait = wait.prop_map(move |(peers, any)| {
+            let foreign = peers.iter().copied().map(foreign).collect();
+            Wait { peers, foreign, any }
+        });
+        proptest::collection::vec(wait, 0..5)
     }
 
     #[test]
@@ -562,7 +568,7 @@ mod tests {
 
     #[test]
     fn a_wait_for_too_many_names_nobody() {
-        let waits = vec![Wait { peers: vec![7; WAIT_PEERS_MAX + 1], any: false }; WAITS_MAX + 1];
+        let waits = vec![Wait { peers: vec![7; WAIT_PEERS_MAX + 1], ..Wait::default() }; WAITS_MAX + 1];
         let mut bytes = Vec::new();
         ToLauncher::Report { text: String::new(), waits }.encode(&mut bytes);
         let Ok(ToLauncher::Report { waits, .. }) = ToLauncher::decode(&bytes[4..]) else { panic!() };

@@ -103,7 +103,7 @@ fn watch(world: &Bootstrap, report: String) {
 fn waits(report: &str) -> Vec<Wait> {
     let Some((_, whom)) = report.split_once(" for ") else { return Vec::new() };
     let peers = whom.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    vec![Wait { peers, any: whom.starts_with("any") }]
+    vec![Wait { peers, any: whom.starts_with("any"), ..Wait::default() }]
 }
 
 /// `lines:N` or `lines:N,LENGTH`: numbered lines, written in pieces that end anywhere.

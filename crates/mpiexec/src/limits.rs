@@ -81,6 +81,8 @@ pub fn table() -> Vec<(&'static str, String)> {
         pmi::EVENTS_MAX,
         pmi::KEYSPACE_PER_RANK_MAX_BYTES,
         pmi::WAITING_PER_RANK_MAX,
+        pmi::NAMES_MAX,
+        pmi::LAUNCHER_START_TIMEOUT,
         pmi::VALUE_PIECES_MAX,
     ));
     use mpi_wire::limits as wire;
@@ -90,6 +92,12 @@ pub fn table() -> Vec<(&'static str, String)> {
         wire::KEY_MAX_BYTES,
         wire::VALUE_MAX_BYTES,
         wire::TEXT_MAX_BYTES,
+        wire::SPAWN_COMMANDS_MAX,
+        wire::SPAWN_WORDS_MAX,
+        wire::SPAWN_INFO_MAX,
+        wire::SPAWN_WORD_MAX_BYTES,
+        wire::PORT_MAX_BYTES,
+        wire::NAME_MAX_BYTES,
         wire::JOB_MAX_BYTES,
         wire::ABORT_TEXT_MAX_BYTES,
         wire::PMI1_LINE_MAX_BYTES,

@@ -119,7 +119,7 @@ impl Beyond {
     /// A process without a launcher may have started one.
     fn listen_to_launcher(&self) {
         if self.kind == Kind::Singleton {
-            crate::control::start(&self.client, &self.engine);
+            crate::control::start(&self.client, &self.engine, &self.foreign);
         }
     }
 

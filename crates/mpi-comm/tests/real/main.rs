@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod launch;
+mod meeting;
 mod ranks;
 mod worlds;
 
@@ -109,6 +110,8 @@ fn launches() -> Vec<Launch> {
         Launch::of("ports", 2).silent(),
         Launch::of("late_strangers", 2).silent(),
         Launch::of("two_jobs", 0).silent(),
+        Launch::of("two_linked_jobs", 0).silent(),
+        Launch::of("leaves_nothing", 0).silent(),
         Launch::of("joins", 2).silent(),
         Launch::of("blocked_across", 2)
             .with("MPI_BLOCKED_REPORT_SECONDS", "1")
@@ -116,6 +119,11 @@ fn launches() -> Vec<Launch> {
             .ends(124)
             .says("\"to the children\"")
             .says("rank 0 of spawned world 1"),
+        Launch::of("circle_across", 1)
+            .with("MPI_BLOCKED_REPORT_SECONDS", "1")
+            .for_at_most("4")
+            .ends(124)
+            .says("a circle: rank 0 waits for rank 0 of spawned world 1"),
         Launch::of("accept_reports", 1)
             .with("MPI_BLOCKED_REPORT_SECONDS", "1")
             .for_at_most("4")

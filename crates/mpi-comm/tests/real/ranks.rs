@@ -8,7 +8,7 @@ use mpi_p2p::Tag;
 use std::time::Duration;
 
 pub fn run(scenario: &str, rest: &[String]) {
-    if crate::worlds::run(scenario, rest) {
+    if crate::worlds::run(scenario, rest) || crate::meeting::run(scenario, rest) {
         return;
     }
     match scenario {

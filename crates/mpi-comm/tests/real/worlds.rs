@@ -1,13 +1,13 @@
-//! What ranks do that spawn others, or connect with them.
+//! What ranks do that spawn others, and those that are spawned.
 
 use crate::common::{receive, ring, send};
 use crate::ranks::{join, number};
 use mpi_coll::InPlaceOr;
-use mpi_comm::{Comm, Dest, ErrorHandler, Info, Source, SpawnCommand, ThreadLevel, parent};
+use mpi_comm::{Comm, Dest, Info, Source, SpawnCommand, ThreadLevel, parent};
 use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf};
 use mpi_p2p::{Error, ErrorClass, Tag};
-use std::io::Write;
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What the issue allows for each of: spawn, merge, disconnect.
@@ -26,14 +26,6 @@ pub fn run(scenario: &str, rest: &[String]) -> bool {
         "child_panics" => child_panics(),
         "parent_dies" => parent_dies(),
         "child_fails_apart" => child_fails_apart(),
-        "connects_inside" => connects_inside(),
-        "names" => names(),
-        "ports" => ports(),
-        "two_jobs" => two_jobs(),
-        "late_strangers" => late_strangers(),
-        "blocked_across" => blocked_across(),
-        "accept_reports" => accept_reports(),
-        "joins" => joins(),
         "child_merges" => child_merges(),
         "child_told" => child_told(rest),
         "child_spawns" => child_spawns(),
@@ -41,22 +33,22 @@ pub fn run(scenario: &str, rest: &[String]) -> bool {
         "child_fails" => child_fails(rest),
         "child_of_hints" => child_of_hints(),
         "child_waits" => child_waits(),
-        "accepts" => accepts(rest),
-        "connects" => connects(rest),
+        "family" => family(),
+        "leaves_nothing" => leaves_nothing(),
         _ => return false,
     }
     true
 }
 
 /// This test program again, as `scenario`.
-fn me(scenario: &str, rest: &[&str], count: i32) -> SpawnCommand {
+pub fn me(scenario: &str, rest: &[&str], count: i32) -> SpawnCommand {
     let arguments = ["rank", scenario].iter().chain(rest).map(|word| (*word).into()).collect();
     let program = std::env::current_exe().unwrap().into_os_string();
     SpawnCommand { program, arguments, count, info: Info::new() }
 }
 
 /// Every rank gives its rank plus one: proof that collectives work over all of a communicator.
-fn check_sum(comm: &Comm) {
+pub fn check_sum(comm: &Comm) {
     let int = Datatype::predefined(Primitive::I64);
     let mine = i64::from(comm.rank()) + 1;
     let mut sum = 0i64;
@@ -69,7 +61,7 @@ fn check_sum(comm: &Comm) {
     assert_eq!(sum, size * (size + 1) / 2);
 }
 
-fn in_time<T>(what: &str, work: impl FnOnce() -> T) -> T {
+pub fn in_time<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let begin = Instant::now();
     let result = work();
     assert!(begin.elapsed() < STEP, "{what} took {:?}", begin.elapsed());
@@ -374,245 +366,63 @@ fn child_fails_apart() {
     mpi_comm::finalize().unwrap();
 }
 
-// ---- connecting
-
-/// The two halves of a world connect twice: by a name, and again by the same port.
-fn connects_inside() {
+/// Tells its own process and those of its children, and waits for one of them.
+fn family() {
     let world = join(ThreadLevel::Single);
-    let low = world.rank() < world.size() / 2;
-    let half = world.split(Some(i32::from(low)), 0).unwrap().unwrap();
-    for round in 0..2 {
-        let inter = if low {
-            let port = match half.rank() == 0 {
-                true => mpi_comm::open_port().unwrap(),
-                false => String::new(),
-            };
-            if half.rank() == 0 {
-                mpi_comm::publish_name("halves", &port).unwrap();
-            }
-            world.barrier().unwrap();
-            let inter = half.accept(&port, 0).unwrap();
-            if half.rank() == 0 {
-                mpi_comm::unpublish_name("halves").unwrap();
-                mpi_comm::close_port(&port).unwrap();
-            }
-            inter
-        } else {
-            world.barrier().unwrap();
-            let root = half.size() as i32 - 1;
-            let port = match half.rank() as i32 == root {
-                true => mpi_comm::lookup_name("halves").unwrap(),
-                false => String::new(),
-            };
-            half.connect(&port, root).unwrap()
-        };
-        assert_eq!(inter.remote_size(), world.size() - half.size());
-        let all = inter.merge(!low).unwrap();
-        assert_eq!((all.rank(), all.size()), (world.rank(), world.size()), "round {round}");
-        ring(&all);
-        check_sum(&all);
-        inter.disconnect().unwrap();
-        world.barrier().unwrap();
-    }
-    mpi_comm::finalize().unwrap();
-}
-
-fn names() {
-    let world = join(ThreadLevel::Single);
-    if world.rank() == 0 {
-        let absent = mpi_comm::lookup_name("service").unwrap_err();
-        assert_eq!(absent.class, ErrorClass::Name, "{absent}");
-        assert!(absent.to_string().contains("\"service\""), "{absent}");
-        let port = mpi_comm::open_port().unwrap();
-        mpi_comm::publish_name("service", &port).unwrap();
-        assert_eq!(mpi_comm::lookup_name("service").unwrap(), port);
-        assert_eq!(mpi_comm::publish_name("service", &port).unwrap_err().class, ErrorClass::Service);
-        mpi_comm::unpublish_name("service").unwrap();
-        assert_eq!(mpi_comm::unpublish_name("service").unwrap_err().class, ErrorClass::Service);
-        assert_eq!(mpi_comm::lookup_name("service").unwrap_err().class, ErrorClass::Name);
-        let long = mpi_comm::publish_name(&"n".repeat(5000), &port).unwrap_err();
-        assert!(long.to_string().contains("5000 bytes"), "{long}");
-        mpi_comm::close_port(&port).unwrap();
-    }
-    mpi_comm::finalize().unwrap();
-}
-
-fn ports() {
-    let world = join(ThreadLevel::Multiple);
-    let own = mpi_comm::self_comm();
-    let port = mpi_comm::open_port().unwrap();
-    mpi_comm::close_port(&port).unwrap();
-    for (error, says) in [
-        (own.connect(&port, 0).unwrap_err(), "nobody listens"),
-        (own.connect("no port at all", 0).unwrap_err(), "no port name"),
-        (own.accept(&port, 0).unwrap_err(), "no such port open"),
-        (mpi_comm::close_port(&port).unwrap_err(), "no such port open"),
-    ] {
-        assert_eq!(error.class, ErrorClass::Port, "{error}");
-        assert!(error.to_string().contains(says), "{error}");
-        // The key of the port is nobody's business.
-        assert!(!error.to_string().contains(port.rsplit('/').next().unwrap()), "{error}");
-    }
-    // All of a communicator hear of it.
-    let error = world.connect(&port, 0).unwrap_err();
-    assert_eq!(error.class, ErrorClass::Port, "{error}");
-    // Closed while somebody waits.
-    let port = mpi_comm::open_port().unwrap();
-    let closer = {
-        let port = port.clone();
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(200));
-            mpi_comm::close_port(&port).unwrap();
-        })
-    };
-    let error = own.accept(&port, 0).unwrap_err();
-    assert!(error.class == ErrorClass::Port && error.to_string().contains("closed"), "{error}");
-    closer.join().unwrap();
-    assert_eq!(world.connect(&port, 7).unwrap_err().class, ErrorClass::Root);
-    mpi_comm::finalize().unwrap();
-}
-
-/// Strangers at a port hold nobody up.
-fn late_strangers() {
-    let world = join(ThreadLevel::Single);
-    let own = mpi_comm::self_comm();
-    if world.rank() == 0 {
-        let port = mpi_comm::open_port().unwrap();
-        let address: std::net::SocketAddr = port.split('/').nth(1).unwrap().parse().unwrap();
-        let silent: Vec<_> = (0..3).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
-        let mut loud = std::net::TcpStream::connect(address).unwrap();
-        loud.write_all(&[b'x'; 4096]).unwrap();
-        mpi_comm::publish_name("strangers", &port).unwrap();
-        world.barrier().unwrap();
-        let inter = in_time("accept", || own.accept(&port, 0).unwrap());
-        send(&inter, Dest::Rank(0), 0, 5).unwrap();
-        drop(silent);
-    } else {
-        world.barrier().unwrap();
-        let port = mpi_comm::lookup_name("strangers").unwrap();
-        // One who knows the address and not the key.
-        let (head, _) = port.rsplit_once('/').unwrap();
-        let wrong = format!("{head}/{}", "00".repeat(32));
-        let error = own.connect(&wrong, 0);
-        assert!(error.is_err());
-        let inter = own.connect(&port, 0).unwrap();
-        assert_eq!(receive(&inter, Source::Rank(0), Tag::Any).unwrap().0, 5);
-    }
-    mpi_comm::finalize().unwrap();
-}
-
-// ---- two jobs
-
-/// No rank itself: starts two jobs, of which one dies after they have disconnected, and the other
-/// goes on.
-fn two_jobs() {
-    let (mut first, mut second) = (job(2, "accepts"), job(3, "connects"));
-    let mut line = String::new();
-    let mut out = std::io::BufReader::new(first.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
-    // A name travels by any way but a command line: whoever sees it can connect.
-    second.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
-    let second = second.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&second.stderr);
-    assert_eq!(second.status.code(), Some(9), "{said}");
-    let mut rest = String::new();
-    std::io::Read::read_to_string(&mut out, &mut rest).unwrap();
-    let first = first.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&first.stderr);
-    assert_eq!(first.status.code(), Some(0), "{said}");
-    assert!(rest.contains("all is well"), "{rest}{said}");
-}
-
-fn job(ranks: u32, scenario: &str) -> Child {
-    let mut command = Command::new(std::env::var_os("MPI_MPIEXEC").unwrap());
-    command.args(["-n", &ranks.to_string(), "--oversubscribe", "--timeout", "60"]);
-    command.arg(std::env::current_exe().unwrap()).args(["rank", scenario]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-fn accepts(_: &[String]) {
-    let world = join(ThreadLevel::Single);
-    let port = match world.rank() {
-        0 => mpi_comm::open_port().unwrap(),
-        _ => String::new(),
-    };
-    if world.rank() == 0 {
-        println!("{port}");
-    }
-    for _ in 0..2 {
-        let inter = world.accept(&port, 0).unwrap();
-        assert_eq!(inter.remote_size(), 3);
-        let all = inter.merge(false).unwrap();
-        assert_eq!((all.size(), all.rank()), (5, world.rank()));
-        ring(&all);
-        check_sum(&all);
-        all.disconnect().unwrap();
-        inter.disconnect().unwrap();
-    }
-    // The others die now.
-    std::thread::sleep(Duration::from_millis(1500));
-    ring(&world);
-    check_sum(&world);
-    if world.rank() == 0 {
-        println!("all is well");
-    }
-    mpi_comm::finalize().unwrap();
-}
-
-fn connects(_: &[String]) {
-    let world = join(ThreadLevel::Single);
-    let mut port = String::new();
-    if world.rank() == 0 {
-        std::io::stdin().read_line(&mut port).unwrap();
-    }
-    for _ in 0..2 {
-        let inter = world.connect(&port, 0).unwrap();
-        let all = inter.merge(true).unwrap();
-        assert_eq!(all.rank(), 2 + world.rank());
-        ring(&all);
-        check_sum(&all);
-        all.disconnect().unwrap();
-        inter.disconnect().unwrap();
-    }
-    world.barrier().unwrap();
-    if world.rank() == 1 {
-        std::process::exit(9);
-    }
+    let inter = world.spawn(0, &[me("child_waits", &[], 2)]).unwrap();
+    let pid = |rank| receive(&inter, Source::Rank(rank), Tag::Is(4)).unwrap().0;
+    println!("{} {} {}", std::process::id(), pid(0), pid(1));
+    let _ = receive(&inter, Source::Any, Tag::Is(5));
     std::thread::sleep(Duration::from_secs(60));
 }
 
-// ---- reports
-
-fn blocked_across() {
-    let world = join(ThreadLevel::Single);
-    let inter = world.spawn(0, &[me("child_waits", &[], 1)]).unwrap();
-    inter.set_name("to the children");
-    let _ = receive(&inter, Source::Rank(0), Tag::Is(77));
+/// No rank itself: kills one process of a family after the other kind, with and without a launcher
+/// from the start, and looks whether anything is left.
+fn leaves_nothing() {
+    let mpiexec = std::env::var_os("MPI_MPIEXEC").unwrap();
+    for alone in [true, false] {
+        for victim in ["parent", "child", "launcher"] {
+            let me = std::env::current_exe().unwrap();
+            let mut command = if alone { Command::new(&me) } else { Command::new(&mpiexec) };
+            if !alone {
+                command.args(["-n", "1"]).arg(&me);
+            }
+            command.args(["rank", "family"]).stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut started = command.spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(started.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            let pids: Vec<u32> = line.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+            let launcher = parent_of(pids[1]);
+            let all = [pids[0], pids[1], pids[2], launcher];
+            let target = match victim {
+                "parent" => pids[0],
+                "child" => pids[2],
+                _ => launcher,
+            };
+            assert!(Command::new("kill").args(["-9", &target.to_string()]).status().unwrap().success());
+            let begin = Instant::now();
+            while let Some(left) = all.iter().find(|pid| lives(**pid)) {
+                assert!(
+                    begin.elapsed() < STEP,
+                    "{left} of {all:?} lives on ({victim} killed, alone: {alone})"
+                );
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            assert!(!started.wait().unwrap().success());
+        }
+    }
 }
 
-fn accept_reports() {
-    let world = join(ThreadLevel::Single);
-    let port = mpi_comm::open_port().unwrap();
-    let _ = world.accept(&port, 0);
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
 }
 
-fn joins() {
-    let world = join(ThreadLevel::Single);
-    world.set_error_handler(ErrorHandler::Return);
-    let path = std::env::temp_dir().join(format!("join-{}", std::env::var("MPI_JOBID").unwrap()));
-    let mut socket = if world.rank() == 0 {
-        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        world.barrier().unwrap();
-        let socket = listener.accept().unwrap().0;
-        std::fs::remove_file(&path).unwrap();
-        socket
-    } else {
-        world.barrier().unwrap();
-        std::os::unix::net::UnixStream::connect(&path).unwrap()
-    };
-    let inter = mpi_comm::join(&mut socket).unwrap();
-    assert_eq!((inter.size(), inter.remote_size()), (1, 1));
-    send(&inter, Dest::Rank(0), 0, 10 + world.rank() as i32).unwrap();
-    assert_eq!(receive(&inter, Source::Rank(0), Tag::Any).unwrap().0, 11 - world.rank() as i32);
-    mpi_comm::finalize().unwrap();
+fn parent_of(pid: u32) -> u32 {
+    stat(pid).and_then(|fields| fields.get(1)?.parse().ok()).unwrap()
+}
+
+/// Not gone, nor dead and waiting for its parent to notice.
+fn lives(pid: u32) -> bool {
+    stat(pid).is_some_and(|fields| !["Z", "X"].contains(&fields[0].as_str()))
 }

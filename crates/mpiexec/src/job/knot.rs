@@ -139,7 +139,7 @@ mod tests {
             };
             let any = peers.contains('|');
             let peers = peers.split(['&', '|']).filter_map(|peer| peer.parse().ok()).collect();
-            (rank.parse().unwrap(), Doing::Waits(vec![Wait { peers, any }]))
+            (rank.parse().unwrap(), Doing::Waits(vec![Wait { peers, any, ..Wait::default() }]))
         };
         let ranks = ranks.split_whitespace().map(parse).collect();
         assert_eq!(conclusions(&ranks, &|rank| format!("rank {rank}")), expected);

@@ -28,7 +28,7 @@ use input::{Feeder, Source};
 use mpi_pmi::names::Names;
 use mpi_pmi::server::{Action, Phase as RankPhase, Server};
 use mpi_wire::startup::{STARTUP_VERSION, ToRank, Welcome};
-use mpi_wire::waits::Wait;
+use mpi_wire::waits::{Foreign, Wait};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -493,7 +493,14 @@ impl<'a> Running<'a> {
             slot if slot < slots.end => slot as u32,
             _ => UNKNOWN_SLOT,
         };
-        Wait { peers: wait.peers.iter().map(slot).collect(), ..wait }
+        let elsewhere = |peer: &Foreign| {
+            let world = self.worlds.iter().find(|world| world.common.id == peer.job);
+            let slot = world.map(|world| world.slots.start + peer.rank as usize);
+            slot.filter(|slot| world.is_some_and(|w| w.slots.contains(slot)))
+                .map_or(UNKNOWN_SLOT, |s| s as u32)
+        };
+        let peers = wait.peers.iter().map(slot).chain(wait.foreign.iter().map(elsewhere)).collect();
+        Wait { peers, foreign: Vec::new(), any: wait.any }
     }
 
     fn name(&self, slot: usize) -> String {

@@ -113,7 +113,7 @@ mod tests {
             then: Then::GoOn,
         };
         assert!(picture.complete(until));
-        let waits = vec![Wait { peers: vec![2], any: false }];
+        let waits = vec![Wait { peers: vec![2], ..Wait::default() }];
         picture.answer(0, Said { text: String::from("receive from rank 2\n"), waits });
         let left = |rank| (rank == 2).then(|| String::from("has gone"));
         let lines = picture.lines(3, |rank| format!("rank {rank}"), |rank| format!("state {rank}"), left);

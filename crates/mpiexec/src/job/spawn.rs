@@ -7,6 +7,7 @@ use crate::error::LaunchError;
 use crate::find;
 use crate::limits;
 use crate::plan::{Place, Ready};
+use crate::settings::Oversubscribe;
 use mpi_pmi::server::{Phase as RankPhase, Server};
 use mpi_pmi::{SpawnCommand, SpawnOutcome, SpawnRequest};
 use mpi_wire::startup::{STARTUP_VERSION, ToRank, Welcome};
@@ -42,6 +43,13 @@ impl Running<'_> {
         if size == 0 || all > limits::RANKS_MAX {
             let most = limits::RANKS_MAX;
             return Err((None, format!("{size} processes beside {first}: a job has 1 to {most}")));
+        }
+        let (processors, live) = (self.plan.processors.len(), self.alive + size);
+        if self.job.oversubscribe == Oversubscribe::Refuse && live > processors {
+            let host = &self.plan.host;
+            let reason =
+                format!("--no-oversubscribe: {host} has {processors} processors for {live} processes");
+            return Err((None, reason));
         }
         let mut programs = Vec::new();
         let mut places: Vec<Place> = Vec::new();
