@@ -24,7 +24,9 @@ enum {
     UNEXPECTED_ROUNDS = 3,
     OVERLAP_BYTES = 4 << 20,
     OVERLAP_ROUNDS = 15,
-    COLLECTIVE_BYTES = 1024
+    OVERLAP_REDUCE_BYTES = 1 << 20,
+    /* From here on one round is enough to warm up. */
+    SLOW_COLLECTIVE_BYTES = 64 << 10
 };
 #define BATCH_SECONDS 0.005
 #define CALIBRATION_SECONDS 0.002
@@ -58,7 +60,8 @@ void overlap(void);
 void ring(void);
 void empty(void);
 /* coll.c */
-void collectives(void);
+void collectives(const struct sizes *sizes);
+void overlap_allreduce(void);
 
 extern int rank, size;
 

@@ -44,9 +44,11 @@ int main(int argc, char **argv)
     else if (!strcmp(name, "empty"))
         empty();
     else if (!strcmp(name, "collectives"))
-        collectives();
+        collectives(&sizes);
+    else if (!strcmp(name, "overlap-allreduce"))
+        overlap_allreduce();
     else
-        fail("usage: bench latency|window|idle|unexpected|overlap|ring|empty|collectives [SIZES]");
+        fail("usage: bench latency|window|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce [SIZES]");
 
     MPI_Finalize();
     return 0;

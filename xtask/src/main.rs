@@ -7,6 +7,7 @@ mod bench;
 mod callgrind;
 mod checks;
 mod ci;
+mod collectives;
 mod conformance;
 mod shell;
 mod surface;
@@ -40,6 +41,10 @@ enum Command {
     Bench(bench::Options),
     /// Instructions per small message, under valgrind
     Callgrind(callgrind::Options),
+    /// Measures the algorithms of collectives here, and writes the switch table of mpi-coll
+    Tune(collectives::TuneOptions),
+    /// Writes docs/scale.md: what collectives of thousands of ranks cost on paper
+    Scale(collectives::ScaleOptions),
     /// Every public item of rsmpi, and where it is here
     Surface(surface::Options),
     /// Programs written for other implementations, unmodified, on ours
@@ -65,6 +70,8 @@ fn main() -> ExitCode {
         Command::Loom => checks::loom(),
         Command::Fuzz(options) => checks::fuzz(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Tune(options) => collectives::tune(&options),
+        Command::Scale(options) => collectives::scale(&options),
         Command::Surface(options) => surface::run(&options),
         Command::Callgrind(options) => callgrind::run(&options),
         Command::Conformance { suite: Conformance::Rsmpi(options) } => conformance::rsmpi(&options),

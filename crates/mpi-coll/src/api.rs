@@ -2,6 +2,7 @@
 
 use crate::between::Between;
 use crate::neighbors::Neighborhood;
+use crate::notes::{self, Notes};
 use crate::plan::Call;
 use crate::program::Program;
 use crate::run::Run;
@@ -14,7 +15,7 @@ macro_rules! collective {
         $(#[$doc:meta])* $name:ident, $immediate:ident, $init:ident ( $($arg:ident : $ty:ty),* ) small $small:path
     ) => {
         collective! {
-            blocking |e, team| if team.far().is_none() {
+            blocking |e, team| if team.is_plain() {
                 if let Some(result) = $small(e, team, $($arg),*) {
                     return result;
                 }
@@ -77,9 +78,14 @@ fn plan(
     team: &Team,
     name: &'static str,
     tag: i32,
-    program: impl FnOnce(Call<'_>) -> Result<Program, Error>,
+    write: impl FnOnce(Call<'_>) -> Result<Program, Error>,
 ) -> Result<Run, Error> {
-    Ok(Run::new(team, tag, name, program(Call { team, name })?))
+    let notes = Notes::new();
+    let mut program = write(Call { team, name, notes: &notes })?;
+    if team.settings().is_checked() {
+        program = notes::checked(team, name, &notes, program).map_err(|e| team.datatype_error(name, &e))?;
+    }
+    Ok(Run::new(team, tag, name, program))
 }
 
 collective! {

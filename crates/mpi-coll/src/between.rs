@@ -21,6 +21,7 @@ impl Between<'_> {
 
     fn root(&self, root: impl Into<Root>) -> Result<Root> {
         let (root, size) = (root.into(), self.0.team.far_size());
+        self.0.notes.root(root);
         match root {
             Root::Rank(rank) if rank >= size => {
                 Err(self.bad(ErrorClass::Root, format!("root {rank} of {size} ranks in the other group")))
@@ -81,6 +82,7 @@ impl Between<'_> {
             Root::Root | Root::Null => {}
             Root::Rank(root) => {
                 let data = b.output(buf);
+                self.0.notes.data(buf.as_send());
                 let by = self.0.team.settings().choose_broadcast(b.size, buf.bytes());
                 between::broadcast_in(&mut b, data, root, by).map_err(self.0.wrong())?;
             }
@@ -238,7 +240,7 @@ impl Between<'_> {
         match self.root(root)? {
             Root::Rank(root) => {
                 let own = b.input(self.here(send)?);
-                b.check_op(own).map_err(self.0.wrong())?;
+                self.0.check_op(&b, own, op)?;
                 let by = settings.choose_reduce(b.size, own.count, b.bytes(own), op.commutes());
                 between::reduce_out(&mut b, own, root, by).map_err(self.0.wrong())?;
             }
@@ -256,7 +258,7 @@ impl Between<'_> {
     pub fn allreduce(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) -> Result<Program> {
         let (mut b, settings) = (self.0.builder().with_op(op), self.0.team.settings());
         let (own, result) = (b.input(self.here(send)?), b.output(recv));
-        b.check_op(own).map_err(self.0.wrong())?;
+        self.0.check_op(&b, own, op)?;
         let by = settings.choose_reduce(b.size, own.count, b.bytes(own), op.commutes());
         let down = settings.choose_broadcast(b.size, b.bytes(result));
         between::allreduce(&mut b, own, result, by, down).map_err(self.0.wrong())?;
@@ -301,7 +303,7 @@ impl Between<'_> {
             return Err(self.bad(ErrorClass::Count, detail));
         }
         let result = b.output(recv).part(0, mine);
-        b.check_op(own).map_err(self.0.wrong())?;
+        self.0.check_op(&b, own, op)?;
         let settings = self.0.team.settings();
         let by = settings.choose_reduce(b.size, own.count, b.bytes(own), op.commutes());
         between::reduce_scatter(&mut b, own, counts, result, by).map_err(self.0.wrong())?;

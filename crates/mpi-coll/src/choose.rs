@@ -1,8 +1,8 @@
-//! Which algorithm: one table of named limits, and overrides by the user.
+//! Which algorithm: the switch table, and overrides by the user.
 //!
 //! All ranks must choose alike, so a choice depends only on what the standard makes equal on all of them.
 
-use crate::limits::*;
+use crate::table::{self, Row};
 
 /// A setting that cannot be followed. The user's fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -37,18 +37,35 @@ macro_rules! algorithms {
             impl $name {
                 /// Every algorithm with its name in settings.
                 pub const ALL: &[(&str, $name)] = &[ $( ($text, $name::$algorithm) ),* ];
+
+                /// The name in settings.
+                pub fn text(self) -> &'static str {
+                    match self { $( $name::$algorithm => $text ),* }
+                }
             }
         )*
 
         /// Choices forced by the user (`MPI_COLL_<NAME>=algorithm`); the same on all ranks. A choice
         /// that the operands do not allow (an order-changing algorithm for an operation that does
         /// not commute) falls back to the table's.
-        #[derive(Clone, PartialEq, Eq, Debug, Default)]
-        pub struct Settings { $( pub(crate) $field: Option<$name> ),* }
+        #[derive(Clone, Debug, Default)]
+        pub struct Settings {
+            $( pub(crate) $field: Option<$name>, )*
+            pub(crate) check: bool,
+            pub(crate) tell: Option<fn(&str)>,
+        }
 
         impl Settings {
             /// Names of the collectives, as they stand after `MPI_COLL_`.
             pub const NAMES: &[&str] = &[ $( $variable ),* ];
+
+            /// The algorithm that the user forces.
+            fn forced(&self, name: &str) -> Option<&'static str> {
+                match name {
+                    $( $variable => self.$field.map($name::text), )*
+                    _ => None,
+                }
+            }
 
             /// Takes one setting; `name` is what stands after `MPI_COLL_`.
             ///
@@ -145,24 +162,84 @@ algorithms! {
 }
 
 impl Settings {
-    pub(crate) fn choose_broadcast(&self, size: usize, bytes: usize) -> Broadcast {
-        match self.broadcast {
-            Some(forced) => forced,
-            // Two ranks: one message is the whole broadcast.
-            None if size <= 2 || bytes <= BROADCAST_BINOMIAL_MAX_BYTES => Broadcast::Binomial,
-            None if bytes <= BROADCAST_SCATTER_MAX_BYTES => Broadcast::ScatterAllgather,
-            None => Broadcast::Pipelined,
+    /// With the calls of all ranks compared before each collective (`MPI_CHECK=1`): where they differ in operation,
+    /// root, count or type, all ranks get an error that names both sides. The same on all ranks.
+    pub fn checked(self, check: bool) -> Settings {
+        Settings { check, ..self }
+    }
+
+    /// With every choice of an algorithm, and its reason, told to `tell` in one line.
+    pub fn told(self, tell: Option<fn(&str)>) -> Settings {
+        Settings { tell, ..self }
+    }
+
+    pub(crate) fn is_checked(&self) -> bool {
+        self.check
+    }
+
+    pub(crate) fn is_told(&self) -> bool {
+        self.tell.is_some()
+    }
+
+    /// Tells what was chosen for a call of `op` on `comm`.
+    #[cold]
+    pub(crate) fn tell(
+        &self,
+        op: &str,
+        comm: &str,
+        (name, by): (&str, &str),
+        (ranks, bytes): (usize, usize),
+    ) {
+        let Some(tell) = self.tell else { return };
+        let why = match (self.forced(name), self.row(name, ranks, bytes)) {
+            (Some(forced), _) if forced == by => format!("as MPI_COLL_{name} says"),
+            (Some(forced), _) => format!("as {forced}, which MPI_COLL_{name} says, is not for this call"),
+            (None, Some((most, up_to, text))) => {
+                let limit = |n: usize, what: &str| match n {
+                    usize::MAX => format!("any number of {what}"),
+                    n => format!("up to {n} {what}"),
+                };
+                let row =
+                    format!("the table's row for {} and {}", limit(most, "ranks"), limit(up_to, "bytes"));
+                if text == by { row } else { format!("{row} says {text}, which is not for this call") }
+            }
+            (None, None) => String::from("nothing else is there"),
+        };
+        tell(&format!("{op} on \"{comm}\", {ranks} ranks, {bytes} bytes: {by}; {why}"));
+    }
+
+    /// Limits and algorithm of the table's row for a call.
+    fn row(&self, name: &str, ranks: usize, bytes: usize) -> Option<(usize, usize, &'static str)> {
+        fn found<T: Copy>(
+            rows: &[Row<T>],
+            ranks: usize,
+            bytes: usize,
+            text: impl Fn(T) -> &'static str,
+        ) -> Option<(usize, usize, &'static str)> {
+            table::find(rows, ranks, bytes).map(|row| (row.ranks, row.bytes, text(row.by)))
+        }
+        match name {
+            "BROADCAST" => found(table::BROADCAST, ranks, bytes, Broadcast::text),
+            "REDUCE" => found(table::REDUCE, ranks, bytes, Reduce::text),
+            "ALLREDUCE" => found(table::ALLREDUCE, ranks, bytes, Allreduce::text),
+            "GATHER" => found(table::GATHER, ranks, bytes, Gather::text),
+            "SCATTER" => found(table::SCATTER, ranks, bytes, Scatter::text),
+            "ALLGATHER" => found(table::ALLGATHER, ranks, bytes, Allgather::text),
+            "ALLTOALL" => found(table::ALLTOALL, ranks, bytes, Alltoall::text),
+            "REDUCE_SCATTER" => found(table::REDUCE_SCATTER, ranks, bytes, ReduceScatter::text),
+            _ => None,
         }
     }
 
+    pub(crate) fn choose_broadcast(&self, size: usize, bytes: usize) -> Broadcast {
+        self.broadcast.unwrap_or_else(|| by_table(table::BROADCAST, size, bytes, Broadcast::Binomial))
+    }
+
     pub(crate) fn choose_reduce(&self, size: usize, count: usize, bytes: usize, commutes: bool) -> Reduce {
-        let fits = commutes && count >= size;
-        match self.reduce {
-            Some(Reduce::Rabenseifner) if !fits => Reduce::Binomial,
-            Some(forced) => forced,
-            None if !fits || bytes <= REDUCE_BINOMIAL_MAX_BYTES => Reduce::Binomial,
-            None => Reduce::Rabenseifner,
+        if !commutes || count < size {
+            return Reduce::Binomial;
         }
+        self.reduce.unwrap_or_else(|| by_table(table::REDUCE, size, bytes, Reduce::Binomial))
     }
 
     pub(crate) fn choose_allreduce(
@@ -172,60 +249,49 @@ impl Settings {
         bytes: usize,
         commutes: bool,
     ) -> Allreduce {
-        match self.allreduce {
-            Some(Allreduce::Ring) if !commutes => Allreduce::Rabenseifner,
+        let by = match self.allreduce {
             Some(forced) => forced,
-            None if bytes <= ALLREDUCE_DOUBLING_MAX_BYTES || count < size => Allreduce::Doubling,
-            None if bytes < ALLREDUCE_RING_MIN_BYTES || !commutes || size == 2 => Allreduce::Rabenseifner,
-            None => Allreduce::Ring,
-        }
+            None if count < size => Allreduce::Doubling,
+            None => by_table(table::ALLREDUCE, size, bytes, Allreduce::Doubling),
+        };
+        if by == Allreduce::Ring && !commutes { Allreduce::Rabenseifner } else { by }
     }
 
     pub(crate) fn choose_gather(&self, size: usize, block_bytes: usize) -> Gather {
-        self.gather.unwrap_or(if tree_pays(size, block_bytes) { Gather::Binomial } else { Gather::Linear })
+        self.gather.unwrap_or_else(|| by_table(table::GATHER, size, block_bytes, Gather::Linear))
     }
 
     pub(crate) fn choose_scatter(&self, size: usize, block_bytes: usize) -> Scatter {
-        self.scatter.unwrap_or(if tree_pays(size, block_bytes) { Scatter::Binomial } else { Scatter::Linear })
+        self.scatter.unwrap_or_else(|| by_table(table::SCATTER, size, block_bytes, Scatter::Linear))
     }
 
     pub(crate) fn choose_allgather(&self, size: usize, total_bytes: usize, equal: bool) -> Allgather {
+        let asked = self.allgather;
+        let by = asked.unwrap_or_else(|| by_table(table::ALLGATHER, size, total_bytes, Allgather::Ring));
         let doubles = equal && size.is_power_of_two();
-        match self.allgather {
-            Some(Allgather::Doubling) if !doubles => Allgather::Bruck,
-            Some(forced) => forced,
-            None if total_bytes > ALLGATHER_LOGARITHMIC_MAX_BYTES => Allgather::Ring,
-            None if doubles => Allgather::Doubling,
-            None => Allgather::Bruck,
-        }
+        if by == Allgather::Doubling && !doubles { Allgather::Bruck } else { by }
     }
 
     pub(crate) fn choose_alltoall(&self, size: usize, block_bytes: usize, equal: bool) -> Alltoall {
-        match self.alltoall {
-            Some(Alltoall::Bruck) if !equal => Alltoall::Scattered,
-            Some(forced) => forced,
-            None if equal && block_bytes <= ALLTOALL_BRUCK_MAX_BYTES && size >= ALLTOALL_BRUCK_MIN_RANKS => {
-                Alltoall::Bruck
-            }
-            // With blocks of different sizes no rank knows what the others choose, nor needs to:
-            // both send the same messages.
-            None if block_bytes <= ALLTOALL_SCATTERED_MAX_BYTES => Alltoall::Scattered,
-            None => Alltoall::Pairwise,
-        }
+        let asked = self.alltoall;
+        let by = asked.unwrap_or_else(|| by_table(table::ALLTOALL, size, block_bytes, Alltoall::Pairwise));
+        // With blocks of different sizes no rank knows what the others choose, nor needs to: the others
+        // send the same messages.
+        if by == Alltoall::Bruck && !equal { Alltoall::Scattered } else { by }
     }
 
-    pub(crate) fn choose_reduce_scatter(&self, bytes: usize, commutes: bool) -> ReduceScatter {
-        match self.reduce_scatter {
-            _ if !commutes => ReduceScatter::ReduceThenScatter,
-            Some(forced) => forced,
-            None if bytes <= REDUCE_SCATTER_HALVING_MAX_BYTES => ReduceScatter::Halving,
-            None => ReduceScatter::Pairwise,
+    pub(crate) fn choose_reduce_scatter(&self, size: usize, bytes: usize, commutes: bool) -> ReduceScatter {
+        if !commutes {
+            return ReduceScatter::ReduceThenScatter;
         }
+        let asked = self.reduce_scatter;
+        asked.unwrap_or_else(|| by_table(table::REDUCE_SCATTER, size, bytes, ReduceScatter::Pairwise))
     }
 }
 
-fn tree_pays(size: usize, block_bytes: usize) -> bool {
-    size >= GATHER_BINOMIAL_MIN_RANKS && block_bytes <= GATHER_BINOMIAL_MAX_BYTES
+#[inline]
+fn by_table<T: Copy>(rows: &[Row<T>], ranks: usize, bytes: usize, else_by: T) -> T {
+    table::find(rows, ranks, bytes).map_or(else_by, |row| row.by)
 }
 
 #[cfg(test)]

@@ -20,11 +20,14 @@ mod between;
 mod choose;
 mod errors;
 pub mod limits;
+pub mod model;
 mod neighbors;
+mod notes;
 mod plan;
 mod program;
 mod run;
 mod small;
+mod table;
 mod team;
 
 #[cfg(test)]

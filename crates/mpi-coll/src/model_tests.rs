@@ -261,8 +261,9 @@ proptest! {
                 Some(whole) => blocks(whole, k.size),
                 None => counts.iter().map(|n| b.scratch(*n, &layout(k.holes))).collect::<Built<Vec<_>>>()?,
             };
-            allgather::allgather(b, &all, whole, by)?;
-            Ok((vec![(all[b.rank], words(b.rank, counts[b.rank]))], all))
+            let own = if k.in_place { None } else { Some(b.scratch(counts[b.rank], &u32s())?) };
+            allgather::allgather(b, own, &all, whole, by)?;
+            Ok((vec![(own.unwrap_or(all[b.rank]), words(b.rank, counts[b.rank]))], all))
         });
         c.run(k.seed);
         let expected: Vec<u8> = (0..k.size).flat_map(|r| words(r, counts[r])).collect();
@@ -295,7 +296,7 @@ proptest! {
     fn reduce_scatters(k in knobs(), varying in any::<bool>()) {
         let counts = if varying { uneven(k) } else { vec![k.count % 9; k.size] };
         let by = Settings { reduce_scatter: Some(pick(ReduceScatter::ALL, k.seed)), ..Settings::default() }
-            .choose_reduce_scatter(0, k.commutes);
+            .choose_reduce_scatter(k.size, 0, k.commutes);
         let op = op(k.commutes);
         let total: usize = counts.iter().sum();
         let c = case(k.size, Some(&op), |b| {
@@ -379,7 +380,8 @@ fn message_counts_follow_the_formulas() {
         assert_eq!(gather(Gather::Binomial).messages, n - 1);
         assert_eq!(gather(Gather::Linear), Traffic { messages: n - 1, bytes: 40 * (n - 1) });
 
-        let around = |by| traffic(n, 10 * n, |b, d| allgather::allgather(b, &blocks(d, n), Some(d), by));
+        let around =
+            |by| traffic(n, 10 * n, |b, d| allgather::allgather(b, None, &blocks(d, n), Some(d), by));
         assert_eq!(around(Allgather::Ring), Traffic { messages: n * (n - 1), bytes: 40 * n * (n - 1) });
         assert_eq!(around(Allgather::Bruck), Traffic { messages: n * log, bytes: 40 * n * (n - 1) });
         if n.is_power_of_two() {

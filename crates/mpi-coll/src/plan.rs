@@ -2,6 +2,7 @@
 
 use crate::algorithms;
 use crate::choose::{Gather, Scatter};
+use crate::notes::Notes;
 use crate::program::{Builder, Data, Program};
 use crate::{InPlaceOr, Root, Team};
 use InPlaceOr::{Buf, InPlace};
@@ -14,6 +15,7 @@ type Result<T> = std::result::Result<T, Error>;
 pub(crate) struct Call<'a> {
     pub team: &'a Team,
     pub name: &'static str,
+    pub notes: &'a Notes,
 }
 
 impl Call<'_> {
@@ -31,11 +33,21 @@ impl Call<'_> {
 
     /// The root's rank.
     fn root(&self, root: impl Into<Root>) -> Result<usize> {
-        let size = self.team.size();
-        match root.into() {
+        let (size, root) = (self.team.size(), root.into());
+        self.notes.root(root);
+        match root {
             Root::Rank(root) if root < size => Ok(root),
             Root::Rank(root) => Err(self.bad(ErrorClass::Root, format!("root {root} of {size} ranks"))),
             other => Err(self.bad(ErrorClass::Root, format!("{other:?} is for inter-communicators"))),
+        }
+    }
+
+    /// Tells what was chosen, to those who want to know.
+    #[inline]
+    pub fn chose(&self, name: &str, by: &str, bytes: usize) {
+        let settings = self.team.settings();
+        if settings.is_told() {
+            settings.tell(self.name, &self.team.context().name(), (name, by), (self.team.size(), bytes));
         }
     }
 
@@ -93,7 +105,9 @@ impl Call<'_> {
         let root = self.root(root)?;
         let mut b = self.builder();
         let data = b.output(buf);
+        self.notes.data(buf.as_send());
         let by = self.team.settings().choose_broadcast(b.size, buf.bytes());
+        self.chose("BROADCAST", by.text(), buf.bytes());
         algorithms::broadcast::broadcast(&mut b, data, root, by).map_err(self.wrong())?;
         Ok(b.finish())
     }
@@ -114,8 +128,11 @@ impl Call<'_> {
             false => Vec::new(),
         };
         let own = self.own_to_gather(&mut b, send, root)?;
-        let bytes = b.bytes(own.unwrap_or_else(|| into[root]));
+        let block = own.unwrap_or_else(|| into[root]);
+        let bytes = b.bytes(block);
+        self.notes.bytes(bytes, &b.datatype(block));
         let by = self.team.settings().choose_gather(b.size, bytes);
+        self.chose("GATHER", by.text(), bytes);
         algorithms::gather::gather(&mut b, own, &into, root, by).map_err(self.wrong())?;
         Ok(b.finish())
     }
@@ -166,8 +183,11 @@ impl Call<'_> {
             false => Vec::new(),
         };
         let own = self.own_of_scatter(&mut b, recv, root)?;
-        let bytes = b.bytes(own.unwrap_or_else(|| from[root]));
+        let block = own.unwrap_or_else(|| from[root]);
+        let bytes = b.bytes(block);
+        self.notes.bytes(bytes, &b.datatype(block));
         let by = self.team.settings().choose_scatter(b.size, bytes);
+        self.chose("SCATTER", by.text(), bytes);
         algorithms::scatter::scatter(&mut b, &from, own, root, by).map_err(self.wrong())?;
         Ok(b.finish())
     }
@@ -202,29 +222,39 @@ impl Call<'_> {
         }
     }
 
+    /// One's own block, when it is not in place.
+    fn own_block(&self, b: &mut Builder, send: InPlaceOr<SendBuf<'_>>, place: Data) -> Result<Option<Data>> {
+        let Buf(send) = send else { return Ok(None) };
+        let own = b.input(send);
+        match b.bytes(own) == b.bytes(place) {
+            true => Ok(Some(own)),
+            false => {
+                let detail = format!("{} bytes to send, room for {}", b.bytes(own), b.bytes(place));
+                Err(self.bad(ErrorClass::Count, detail))
+            }
+        }
+    }
+
     pub fn allgather(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>) -> Result<Program> {
         let mut b = self.builder();
         let whole = b.output(recv);
         let blocks = self.blocks(whole)?;
-        if let Buf(send) = send {
-            let own = b.input(send);
-            b.copy(own, blocks[b.rank]);
-        }
+        let own = self.own_block(&mut b, send, blocks[self.team.rank()])?;
+        self.notes.bytes(b.bytes(blocks[0]), recv.datatype());
         let by = self.team.settings().choose_allgather(b.size, recv.bytes(), true);
-        algorithms::allgather::allgather(&mut b, &blocks, Some(whole), by).map_err(self.wrong())?;
+        self.chose("ALLGATHER", by.text(), recv.bytes());
+        algorithms::allgather::allgather(&mut b, own, &blocks, Some(whole), by).map_err(self.wrong())?;
         Ok(b.finish())
     }
 
     pub fn allgatherv(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBlocks<'_>) -> Result<Program> {
         let mut b = self.builder();
         let blocks = self.outputs(&mut b, recv)?;
-        if let Buf(send) = send {
-            let own = b.input(send);
-            b.copy(own, blocks[b.rank]);
-        }
+        let own = self.own_block(&mut b, send, blocks[self.team.rank()])?;
         let total = blocks.iter().fold(0, |sum: usize, d| sum.saturating_add(b.bytes(*d)));
         let by = self.team.settings().choose_allgather(b.size, total, false);
-        algorithms::allgather::allgather(&mut b, &blocks, None, by).map_err(self.wrong())?;
+        self.chose("ALLGATHER", by.text(), total);
+        algorithms::allgather::allgather(&mut b, own, &blocks, None, by).map_err(self.wrong())?;
         Ok(b.finish())
     }
 
@@ -243,7 +273,10 @@ impl Call<'_> {
                 self.blocks(copy)?
             }
         };
-        let by = self.team.settings().choose_alltoall(b.size, b.bytes(into[b.rank]), true);
+        let bytes = b.bytes(into[b.rank]);
+        self.notes.bytes(bytes, recv.datatype());
+        let by = self.team.settings().choose_alltoall(b.size, bytes, true);
+        self.chose("ALLTOALL", by.text(), bytes);
         algorithms::alltoall::alltoall(&mut b, &from, &into, by).map_err(self.wrong())?;
         Ok(b.finish())
     }
@@ -265,6 +298,7 @@ impl Call<'_> {
         };
         let largest = into.iter().map(|d| b.bytes(*d)).max().unwrap_or(0);
         let by = self.team.settings().choose_alltoall(b.size, largest, false);
+        self.chose("ALLTOALL", by.text(), largest);
         algorithms::alltoall::alltoall(&mut b, &from, &into, by).map_err(self.wrong())?;
         Ok(b.finish())
     }
@@ -287,6 +321,13 @@ impl Call<'_> {
         }
     }
 
+    /// Checks that the operation is defined on the operands, and writes both down.
+    pub fn check_op(&self, b: &Builder, own: Data, op: &Op) -> Result<()> {
+        self.notes.bytes(b.bytes(own), &b.datatype(own));
+        self.notes.op(op);
+        b.check_op(own).map_err(self.wrong())
+    }
+
     pub fn reduce(
         &self,
         send: InPlaceOr<SendBuf<'_>>,
@@ -304,9 +345,10 @@ impl Call<'_> {
             (false, Buf(send)) => (b.input(send), None),
             (false, InPlace) => return Err(self.no_in_place()),
         };
-        b.check_op(own).map_err(self.wrong())?;
+        self.check_op(&b, own, op)?;
         let settings = self.team.settings();
         let by = settings.choose_reduce(b.size, own.count, b.bytes(own), op.commutes());
+        self.chose("REDUCE", by.text(), b.bytes(own));
         algorithms::reduce::reduce(&mut b, own, result, root, by).map_err(self.wrong())?;
         Ok(b.finish())
     }
@@ -314,9 +356,10 @@ impl Call<'_> {
     pub fn allreduce(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) -> Result<Program> {
         let mut b = self.builder().with_op(op);
         let (own, result) = self.operands(&mut b, send, recv)?;
-        b.check_op(own).map_err(self.wrong())?;
+        self.check_op(&b, own, op)?;
         let settings = self.team.settings();
         let by = settings.choose_allreduce(b.size, own.count, b.bytes(own), op.commutes());
+        self.chose("ALLREDUCE", by.text(), b.bytes(own));
         algorithms::allreduce::allreduce(&mut b, own, result, by).map_err(self.wrong())?;
         Ok(b.finish())
     }
@@ -324,7 +367,7 @@ impl Call<'_> {
     pub fn scan(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) -> Result<Program> {
         let mut b = self.builder().with_op(op);
         let (own, result) = self.operands(&mut b, send, recv)?;
-        b.check_op(own).map_err(self.wrong())?;
+        self.check_op(&b, own, op)?;
         algorithms::scan::scan(&mut b, own, result).map_err(self.wrong())?;
         Ok(b.finish())
     }
@@ -332,7 +375,7 @@ impl Call<'_> {
     pub fn exscan(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) -> Result<Program> {
         let mut b = self.builder().with_op(op);
         let (own, result) = self.operands(&mut b, send, recv)?;
-        b.check_op(own).map_err(self.wrong())?;
+        self.check_op(&b, own, op)?;
         algorithms::scan::exscan(&mut b, own, result).map_err(self.wrong())?;
         Ok(b.finish())
     }
@@ -374,8 +417,9 @@ impl Call<'_> {
             InPlace => own,
         };
         let result = result.part(0, counts[b.rank]);
-        b.check_op(own).map_err(self.wrong())?;
-        let by = self.team.settings().choose_reduce_scatter(b.bytes(own), op.commutes());
+        self.check_op(&b, own, op)?;
+        let by = self.team.settings().choose_reduce_scatter(b.size, b.bytes(own), op.commutes());
+        self.chose("REDUCE_SCATTER", by.text(), b.bytes(own));
         algorithms::reduce_scatter::reduce_scatter(&mut b, own, counts, result, by).map_err(self.wrong())?;
         Ok(b.finish())
     }

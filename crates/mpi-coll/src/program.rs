@@ -60,6 +60,8 @@ pub(crate) enum Step {
         input: Data,
         inout: Data,
     },
+    /// Goes on only if the calls of all ranks, which stand there, fit together.
+    Compare(Data),
 }
 
 /// Steps and their memory.
@@ -112,7 +114,7 @@ impl Program {
                 let op = self.op.as_ref().unwrap_or(&Op::NoOp);
                 op.apply(self.source(input), self.room(inout))
             }
-            Step::Send { .. } | Step::Recv { .. } | Step::Wait(_) => Ok(()),
+            Step::Send { .. } | Step::Recv { .. } | Step::Wait(_) | Step::Compare(_) => Ok(()),
         }
     }
 }
@@ -169,6 +171,33 @@ impl Builder {
         self.program
     }
 
+    /// The memory of `data`, to fill while the program is written.
+    pub fn room(&self, data: Data) -> RecvBuf<'_> {
+        self.program.room(data)
+    }
+
+    /// Ends unless the calls of all ranks fit together.
+    pub fn compare(&mut self, calls: Data) {
+        self.step(Step::Compare(calls));
+    }
+
+    /// What was written so far, then `program`.
+    pub fn then(mut self, program: Program) -> Program {
+        let (steps, slots) = (self.program.steps.len() as u32, self.program.slots.len() as u32);
+        let moved = |data: Data| Data { slot: data.slot + slots, ..data };
+        self.program.slots.extend(program.slots);
+        self.program.steps.extend(program.steps.into_iter().map(|step| match step {
+            Step::Send { to, data } => Step::Send { to, data: moved(data) },
+            Step::Recv { from, data } => Step::Recv { from, data: moved(data) },
+            Step::Wait(step) => Step::Wait(step + steps),
+            Step::Copy { from, to } => Step::Copy { from: moved(from), to: moved(to) },
+            Step::Reduce { input, inout } => Step::Reduce { input: moved(input), inout: moved(inout) },
+            Step::Compare(data) => Step::Compare(moved(data)),
+        }));
+        self.program.op = program.op;
+        self.program
+    }
+
     fn slot(&mut self, slot: Slot, count: usize) -> Data {
         self.program.slots.push(slot);
         Data { slot: self.program.slots.len() as u32 - 1, first: 0, count, bytes: false }
@@ -196,12 +225,19 @@ impl Builder {
         self.scratch(data.count, &datatype)
     }
 
+    /// A temporary of `count` elements of the type of `data`.
+    pub fn scratch_like(&mut self, data: Data, count: usize) -> Built<Data> {
+        let datatype = self.datatype(data);
+        self.scratch(count, &datatype)
+    }
+
     /// A temporary of packed bytes.
     pub fn packed(&mut self, len: usize) -> Built<Data> {
         Ok(self.slot(Slot::Scratch(Scratch::packed(len)?), len))
     }
 
-    fn datatype(&self, data: Data) -> Datatype {
+    /// Type of the elements of `data`.
+    pub fn datatype(&self, data: Data) -> Datatype {
         self.program.source(data).datatype().clone()
     }
 
@@ -239,6 +275,16 @@ impl Builder {
     /// Starts a receive.
     pub fn recv(&mut self, from: usize, data: Data) -> Transfer {
         self.step(Step::Recv { from: from as u32, data })
+    }
+
+    /// Starts a send, unless there is nothing to send: both sides know that.
+    pub fn send_some(&mut self, to: usize, data: Data) -> Option<Transfer> {
+        (data.count > 0).then(|| self.send(to, data))
+    }
+
+    /// Starts a receive, unless there is nothing to receive: both sides know that.
+    pub fn recv_some(&mut self, from: usize, data: Data) -> Option<Transfer> {
+        (data.count > 0).then(|| self.recv(from, data))
     }
 
     /// Goes on when the transfer is complete.

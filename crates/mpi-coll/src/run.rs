@@ -1,8 +1,8 @@
 //! Runs a program inside the engine.
 
 use crate::program::{Program, Step};
-use crate::{Team, errors};
-use mpi_p2p::{Activity, Context, Error, Inside, RequestId, Source, Status, Tag};
+use crate::{Team, errors, notes};
+use mpi_p2p::{Activity, Context, Error, ErrorClass, Inside, RequestId, Source, Status, Tag};
 use std::sync::Arc;
 
 /// A collective on its way.
@@ -56,6 +56,13 @@ impl Run {
                 Step::Wait(of) => {
                     if !self.settle(of as usize, inside)? {
                         return Ok(false);
+                    }
+                }
+                Step::Compare(calls) => {
+                    let all = self.program.source(calls);
+                    if let Some(what) = all.contiguous().and_then(notes::difference) {
+                        let name = self.context.name();
+                        return Err(Error::new(ErrorClass::Arg, self.name, what).on(name, self.context.id()));
                     }
                 }
                 local => {

@@ -5,9 +5,12 @@
 
 use crate::algorithms::{Fold, tree};
 use crate::choose::{Allgather, Allreduce, Alltoall, Broadcast, Gather, Reduce, Scatter};
-use crate::limits::{SMALL_ALLTOALL_MAX_RANKS, SMALL_BLOCK_MAX_BYTES, SMALL_REDUCE_MAX_BYTES};
+use crate::limits::{
+    SMALL_ALLREDUCE_MAX_BYTES, SMALL_ALLTOALL_MAX_RANKS, SMALL_BLOCK_MAX_BYTES, SMALL_REDUCE_MAX_BYTES,
+    TINY_REDUCE_MAX_BYTES,
+};
 use crate::{InPlaceOr, Root, Team, errors};
-use mpi_datatype::{Op, RecvBuf, SendBuf, SmallScratch, copy};
+use mpi_datatype::{Op, RecvBuf, Scratch, SendBuf, SmallScratch, copy};
 use mpi_p2p::{Engine, Error, RequestId, SendMode, Source, Tag};
 
 /// A collective under its name and tag.
@@ -50,18 +53,19 @@ impl Straight<'_> {
 
     #[inline]
     fn wait(&self, sent: RequestId) -> Result<(), Error> {
+        // Most small sends are complete when they are started.
+        if sent == RequestId::DONE {
+            return Ok(());
+        }
         self.e.wait(sent).map(|_| ()).map_err(|e| self.named(e))
     }
 
     /// Sends and receives; both are complete on return, whatever happens.
     #[inline]
     fn exchange(&self, to: usize, out: SendBuf<'_>, from: usize, into: RecvBuf<'_>) -> Result<(), Error> {
-        let cx = self.team.context();
-        let sent =
-            self.e.isend(cx, to as u32, self.tag, out, SendMode::Standard).map_err(|e| self.named(e))?;
+        let sent = self.start_send(to, out)?;
         let received = self.recv(from, into);
-        let sent = self.e.wait(sent).map(|_| ()).map_err(|e| self.named(e));
-        received.and(sent)
+        received.and(self.wait(sent))
     }
 }
 
@@ -115,22 +119,56 @@ pub(crate) fn allreduce(
     op: &Op,
 ) -> Option<Result<(), Error>> {
     let (n, bytes) = (team.size(), acc.bytes());
-    if bytes > SMALL_REDUCE_MAX_BYTES || acc.count() == 0 {
+    if bytes > SMALL_ALLREDUCE_MAX_BYTES || acc.count() == 0 {
         return None;
     }
     let by = team.settings().choose_allreduce(n, acc.count(), bytes, op.commutes());
-    let mut scratch = SmallScratch::<SMALL_REDUCE_MAX_BYTES>::default();
-    let tmp = scratch.room(acc.count(), acc.datatype())?;
     if by != Allreduce::Doubling || op.check(acc.datatype()).is_err() {
         return None;
     }
+    // A temporary on the stack is cleared first: a small one for small vectors.
+    if bytes <= TINY_REDUCE_MAX_BYTES {
+        let mut scratch = SmallScratch::<TINY_REDUCE_MAX_BYTES>::default();
+        let tmp = scratch.room(acc.count(), acc.datatype())?;
+        return allreduce_with(e, team, send, acc, tmp, op);
+    }
+    if bytes <= SMALL_REDUCE_MAX_BYTES {
+        let mut scratch = SmallScratch::<SMALL_REDUCE_MAX_BYTES>::default();
+        let tmp = scratch.room(acc.count(), acc.datatype())?;
+        return allreduce_with(e, team, send, acc, tmp, op);
+    }
+    if !acc.datatype().is_contiguous() {
+        return None;
+    }
+    let scratch = Scratch::new(acc.count(), acc.datatype()).ok()?;
+    allreduce_with(e, team, send, acc, scratch.recv(), op)
+}
+
+#[inline]
+fn allreduce_with(
+    e: &Engine,
+    team: &Team,
+    send: InPlaceOr<SendBuf<'_>>,
+    acc: RecvBuf<'_>,
+    tmp: RecvBuf<'_>,
+    op: &Op,
+) -> Option<Result<(), Error>> {
+    let mut first = None;
     if let InPlaceOr::Buf(send) = send {
-        if send.count() != acc.count() || copy(send, acc).is_err() {
+        if send.count() != acc.count() {
+            return None;
+        }
+        // The lower one of two ranks combines where the other's operand arrives.
+        if team.size() == 2 && team.rank() == 0 && send.datatype().is_contiguous() {
+            first = Some(send);
+        } else if copy(send, acc).is_err() {
             return None;
         }
     }
     let s = Straight { e, team, name: "allreduce", tag: team.next_tag() };
-    Some(doubling(&s, acc, tmp, op))
+    let Some(own) = first else { return Some(doubling(&s, acc, tmp, op)) };
+    let failed = |e| team.datatype_error(s.name, &e);
+    Some(s.exchange(1, own, 1, acc).and_then(|()| op.apply(own, acc).map_err(failed)))
 }
 
 fn doubling(s: &Straight<'_>, acc: RecvBuf<'_>, tmp: RecvBuf<'_>, op: &Op) -> Result<(), Error> {

@@ -14,6 +14,8 @@ pub struct Team {
     /// The way to the other group, in the team of an inter-communicator.
     far: Option<Arc<Context>>,
     settings: Arc<Settings>,
+    /// One group, unchecked and untold: small collectives need no program.
+    plain: bool,
     /// Number of the next collective: its tag, so that several in flight do not mix.
     next: AtomicU32,
     /// The same of persistent ones, which keep theirs.
@@ -23,13 +25,15 @@ pub struct Team {
 impl Team {
     /// The team of a context in the collective plane.
     pub fn new(context: Arc<Context>, settings: Arc<Settings>) -> Team {
-        Team { context, far: None, settings, next: AtomicU32::new(0), next_persistent: AtomicU32::new(0) }
+        let plain = !settings.is_checked() && !settings.is_told();
+        let (next, next_persistent) = (AtomicU32::new(0), AtomicU32::new(0));
+        Team { context, far: None, settings, plain, next, next_persistent }
     }
 
     /// One of the two groups of an inter-communicator: `near` is among its ranks, `far` leads to those of the other
     /// group. The two contexts carry nothing else.
     pub fn between(near: Arc<Context>, far: Arc<Context>, settings: Arc<Settings>) -> Team {
-        Team { far: Some(far), ..Team::new(near, settings) }
+        Team { far: Some(far), plain: false, ..Team::new(near, settings) }
     }
 
     /// The context of the calling process's own group.
@@ -60,6 +64,11 @@ impl Team {
     #[inline]
     pub fn far_size(&self) -> usize {
         self.far.as_ref().map_or(0, |far| far.size() as usize)
+    }
+
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain
     }
 
     pub(crate) fn settings(&self) -> &Settings {

@@ -26,7 +26,7 @@ fn forced(rng: &mut Rng) -> Settings {
     force("ALLGATHER", Allgather::ALL.iter().map(|a| a.0).collect());
     force("ALLTOALL", Alltoall::ALL.iter().map(|a| a.0).collect());
     force("REDUCE_SCATTER", ReduceScatter::ALL.iter().map(|a| a.0).collect());
-    s
+    s.checked(rng.chance(300))
 }
 
 /// Sum over all ranks, element by element.
@@ -316,4 +316,72 @@ fn a_failed_collective_ends_though_others_never_come() {
         assert!(error.contains("gather on \"world\" from rank 1: 4 bytes, expected 8"), "{error}");
         assert!(results[1].take().expect("the leaf ends").is_ok());
     }
+}
+
+#[test]
+fn checked_ranks_that_disagree_get_an_error_with_both_sides() {
+    type Start = fn(&mpi_p2p::Engine, &Team, &mut [u32]) -> Result<mpi_p2p::RequestId, mpi_p2p::Error>;
+    let same: Start = |e, t, room| ibroadcast(e, t, recv(&mut room[..2]), 0);
+    let cases: [(Start, &str); 5] = [
+        (
+            |e, t, room| iallreduce(e, t, InPlace, recv(&mut room[..2]), &Op::Sum),
+            "allreduce of 8 bytes of u32 by sum",
+        ),
+        (|e, t, room| ibroadcast(e, t, recv(&mut room[..2]), 1), "broadcast with root 1 of 8 bytes of u32"),
+        (|e, t, room| ibroadcast(e, t, recv(&mut room[..3]), 0), "broadcast with root 0 of 12 bytes of u32"),
+        (
+            |e, t, room| {
+                // SAFETY: two words are one double; nobody looks at them meanwhile.
+                let double = unsafe { mpi_datatype::RecvBuf::new(room.as_mut_ptr().cast(), 1, F64) };
+                ibroadcast(e, t, double, 0)
+            },
+            "broadcast with root 0 of 8 bytes of f64",
+        ),
+        (|e, t, _| ibarrier(e, t), "barrier"),
+    ];
+    for n in [2, 3, 5] {
+        for (other, said) in cases {
+            let w = World::new(n, 1, SimConfig::calm(n), &Settings::default().checked(true));
+            let mut rooms = vec![[0u32; 4]; n];
+            let results = w.all(|e, t, r| {
+                let start = if r == n - 1 { other } else { same };
+                start(e, t, &mut rooms[r])
+            });
+            let expected = format!(
+                "on \"world\": the ranks disagree: rank 0 calls broadcast with root 0 of 8 bytes of u32, \
+                 rank {} calls {said}",
+                n - 1
+            );
+            for (r, result) in results.into_iter().enumerate() {
+                let error = result.unwrap_err().to_string();
+                assert!(error.ends_with(&expected), "rank {r}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_choice_is_told_with_its_reason() {
+    use std::sync::Mutex;
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let tell: fn(&str) = |line| TOLD.lock().unwrap().push(line.to_owned());
+    let mut settings = Settings::default().told(Some(tell));
+    settings.set("ALLGATHER", "ring").unwrap();
+    settings.set("ALLREDUCE", "ring").unwrap();
+    let w = World::new(4, 1, SimConfig::calm(4), &settings);
+    let mut rooms = vec![vec![1u32; 8]; 4];
+    let no_order = Op::User(std::sync::Arc::new(mpi_datatype::UserOp::on_packed(Box::new(|_, _| {}), false)));
+    ok(w.all(|e, t, r| ibroadcast(e, t, recv(&mut rooms[r]), 0)));
+    ok(w.all(|e, t, r| iallgather(e, t, InPlace, recv(&mut rooms[r]))));
+    ok(w.all(|e, t, r| iallreduce(e, t, InPlace, recv(&mut rooms[r]), &no_order)));
+    let told = TOLD.lock().unwrap();
+    assert_eq!(told.len(), 12);
+    assert!(told[0].starts_with("broadcast on \"world\", 4 ranks, 32 bytes: "), "{}", told[0]);
+    assert!(told[0].contains("; the table's row for "), "{}", told[0]);
+    assert_eq!(told[4], "allgather on \"world\", 4 ranks, 32 bytes: ring; as MPI_COLL_ALLGATHER says");
+    assert_eq!(
+        told[8],
+        "allreduce on \"world\", 4 ranks, 32 bytes: rabenseifner; as ring, which MPI_COLL_ALLREDUCE says, is not \
+         for this call"
+    );
 }

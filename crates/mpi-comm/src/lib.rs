@@ -47,8 +47,8 @@ pub use process::{
     try_world, universe_size, version, world, wtick, wtime,
 };
 pub use requests::{
-    attach_buffer, cancel, detach_buffer, engine, free, request_status, start, test, test_all, test_any,
-    test_some, wait, wait_all, wait_all_into, wait_any, wait_some,
+    attach_buffer, cancel, detach_buffer, engine, free, request_status, restart, start, test, test_all,
+    test_any, test_some, wait, wait_all, wait_all_into, wait_any, wait_some,
 };
 
 /// [`Status::source`](mpi_p2p::Status::source) of a receive from the null process: the value of

@@ -122,6 +122,14 @@ pub fn free(request: RequestId) -> Result<(), Error> {
     engine()?.free(request)
 }
 
+/// Starts an inactive persistent request.
+///
+/// # Errors
+/// `Request` for one that is gone, active or not persistent.
+pub fn restart(request: RequestId) -> Result<(), Error> {
+    engine()?.restart(request)
+}
+
 /// Runs an activity inside the engine.
 ///
 /// # Errors

@@ -37,6 +37,10 @@ enum Kind {
 pub const BLOCKED_REPORT_SECONDS: &str = "MPI_BLOCKED_REPORT_SECONDS";
 /// After this many seconds a finalize that cannot complete says what it waits for.
 pub const FINALIZE_REPORT_SECONDS: &str = "MPI_FINALIZE_REPORT_SECONDS";
+/// Compare the calls of all ranks before each collective.
+pub const CHECK: &str = "MPI_CHECK";
+/// Tell which algorithm serves a collective, and why.
+pub const COLL_VERBOSE: &str = "MPI_COLL_VERBOSE";
 /// Transports to use.
 pub const BTL: &str = "MPI_BTL";
 
@@ -64,11 +68,25 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Text,
     },
     Setting {
+        name: CHECK,
+        unit: "0 or 1",
+        default: "0",
+        meaning: "compare the calls of all ranks before each collective: operation, root, count, type",
+        kind: Kind::Switch,
+    },
+    Setting {
         name: "MPI_COLL_<NAME>",
         unit: "name of an algorithm",
         default: "by size and ranks, from a table",
         meaning: "algorithm of the collective NAME; mpi_coll::Settings::NAMES lists them",
         kind: Kind::Text,
+    },
+    Setting {
+        name: COLL_VERBOSE,
+        unit: "0 or 1",
+        default: "0",
+        meaning: "say on stderr which algorithm serves each collective, and why",
+        kind: Kind::Switch,
     },
     Setting {
         name: FINALIZE_REPORT_SECONDS,

@@ -107,7 +107,9 @@ fn algorithms() -> Result<Settings, StartError> {
             forced.set(name, &value)?;
         }
     }
-    Ok(forced)
+    let on = |name: &str| settings::lookup(name).is_some_and(|value| value.trim() == "1");
+    let tell: fn(&str) = |line| eprintln!("mpi: {line}");
+    Ok(forced.checked(on(settings::CHECK)).told(on(settings::COLL_VERBOSE).then_some(tell)))
 }
 
 fn limits() -> Limits {

@@ -1,4 +1,4 @@
-//! A message of more than 4 GiB and more than 2^31 elements.
+//! Messages of more than 4 GiB and more than 2^31 elements, and a broadcast of such.
 
 mod support;
 
@@ -10,6 +10,7 @@ use support::{Case, case};
 const CASES: &[Case] = &[
     case("more_than_4_gib", more_than_4_gib).on(&[2]).slow(),
     case("more_than_2_31_elements", many_elements).on(&[2]).slow(),
+    case("broadcast_of_more_than_2_31_elements", broadcast_many_elements).on(&[2]).slow(),
 ];
 
 fn main() -> ExitCode {
@@ -51,4 +52,17 @@ fn many_elements() {
         assert_eq!(status.count(u8::equivalent_datatype()), mpi::ffi::MPI_UNDEFINED);
         assert!(got.iter().enumerate().all(|(i, &got)| got == value(i >> 3) as u8));
     }
+}
+
+/// Two buffers of just above 2 GiB exist at once; more elements than an `int` counts.
+fn broadcast_many_elements() {
+    const BYTES: usize = (1 << 31) + 16;
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut data = vec![0_u8; BYTES];
+    if world.rank() == 0 {
+        data.iter_mut().enumerate().for_each(|(i, byte)| *byte = value(i >> 3) as u8);
+    }
+    world.process_at_rank(0).broadcast_into(&mut data[..]);
+    assert!(data.iter().enumerate().all(|(i, &got)| got == value(i >> 3) as u8));
 }

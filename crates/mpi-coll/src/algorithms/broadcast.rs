@@ -63,7 +63,7 @@ fn scatter_allgather(b: &mut Builder, data: Data, root: usize) {
             b.send((child + root) % n, theirs);
         }
     }
-    allgather::ring(b, v, |i| blocks(i, i + 1), |v| (v + root) % n);
+    allgather::ring(b, v, blocks(v, v + 1), |i| blocks(i, i + 1), |v| (v + root) % n);
 }
 
 /// Down a chain, piece by piece: while one piece is passed on the next comes in.

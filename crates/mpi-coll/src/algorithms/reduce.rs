@@ -76,14 +76,18 @@ fn rabenseifner(b: &mut Builder, own: Data, result: Option<Data>, root: usize) -
         Some(result) => result,
         None => b.like(own)?,
     };
-    let tmp = b.like(own)?;
-    b.copy(own, acc);
+    let own = allreduce::first_operand(b, own, acc);
     let fold = Fold::new(b.size);
-    fold.fold_in(b, acc, tmp);
-    let mine = fold.folded(b.rank).map(|new| (new, allreduce::halve(b, fold, new, acc, tmp)));
+    if fold.pow2 < b.size {
+        let tmp = b.like(own)?;
+        fold.fold_in(b, acc, tmp);
+    }
+    let mut mine = None;
+    if let Some(new) = fold.folded(b.rank) {
+        mine = allreduce::halve(b, fold, new, own, acc)?.pop();
+    }
     if b.rank != root {
-        if let Some((_, ranges)) = mine {
-            let (lo, hi) = ranges[ranges.len() - 1];
+        if let Some((lo, hi)) = mine {
             if hi > lo {
                 b.send(root, acc.part(lo, hi - lo));
             }

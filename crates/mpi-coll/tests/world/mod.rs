@@ -27,6 +27,7 @@ pub struct World {
 }
 
 pub const U32: &Datatype = &Datatype::predefined(Primitive::U32);
+pub const F64: &Datatype = &Datatype::predefined(Primitive::F64);
 
 impl World {
     pub fn new(size: usize, seed: u64, config: SimConfig, settings: &Settings) -> World {

@@ -29,7 +29,11 @@ fn main() {
         "overlap" => work::overlap(&world),
         "ring" => work::ring(&world),
         "empty" => work::empty(&world),
-        "collectives" => coll::collectives(&world),
-        _ => panic!("usage: bench latency|window|idle|unexpected|overlap|ring|empty|collectives [SIZES]"),
+        "collectives" => coll::collectives(&world, &sizes),
+        "overlap-allreduce" => coll::overlap(&world),
+        case if case.starts_with("tune-") => coll::tune(&world, &case["tune-".len()..], &sizes),
+        _ => panic!(
+            "usage: bench latency|window|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce [SIZES]"
+        ),
     }
 }

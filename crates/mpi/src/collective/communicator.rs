@@ -321,6 +321,6 @@ pub trait CommunicatorCollectives: Communicator {
 impl<C: Communicator + ?Sized> CommunicatorCollectives for C {}
 
 fn assert_one_part(comm: &mpi_comm::Comm, whole: usize, part: usize) {
-    let ranks = comm.target_size() as usize;
+    let ranks = comm.size() as usize;
     assert_eq!(part * ranks, whole, "{whole} elements are not {part} for each of {ranks} ranks");
 }

@@ -13,6 +13,7 @@ use crate::MpiError;
 use crate::datatype::traits::*;
 use crate::datatype::{core_type, recv_buf};
 use crate::error::ok;
+use crate::ffi::{MPI_PROC_NULL, MPI_ROOT};
 use crate::request::{Request, Scope};
 use crate::topology::traits::*;
 use crate::topology::{InterCommunicator, Process, Rank, core_comm};
@@ -446,17 +447,32 @@ impl Root for Process<'_> {
 }
 
 fn assert_root<R: Root + ?Sized>(root: &R) {
-    let (rank, root) = (root.as_communicator().rank(), root.root_rank());
-    assert_eq!(rank, root, "only the root calls this, and rank {rank} is not the root");
+    assert!(is_root(root), "only the root calls this, and rank {} is not the root", own_rank(root));
 }
 
 fn assert_not_root<R: Root + ?Sized>(root: &R) {
-    let (rank, root) = (root.as_communicator().rank(), root.root_rank());
-    assert_ne!(rank, root, "the root calls the method named `_root`");
+    assert!(!is_root(root), "the root calls the method named `_root`");
 }
 
-/// The root as the layers below number it; what is no rank becomes one that is in no communicator.
+fn own_rank<R: Root + ?Sized>(root: &R) -> Rank {
+    root.as_communicator().rank()
+}
+
+/// Ranks of roots are those of the other group in an inter-communicator, where the root itself goes by a name of its
+/// own.
+fn is_root<R: Root + ?Sized>(root: &R) -> bool {
+    match core_comm(root.as_communicator()).is_inter() {
+        true => root.root_rank() == MPI_ROOT,
+        false => root.root_rank() == own_rank(root),
+    }
+}
+
+/// The root as the layers below name it; what is no rank becomes one that is in no communicator.
 #[inline(always)]
-fn root<R: Root + ?Sized>(root: &R) -> usize {
-    root.root_rank() as usize
+fn root<R: Root + ?Sized>(root: &R) -> mpi_coll::Root {
+    match root.root_rank() {
+        MPI_ROOT => mpi_coll::Root::Root,
+        MPI_PROC_NULL => mpi_coll::Root::Null,
+        rank => mpi_coll::Root::Rank(rank as usize),
+    }
 }

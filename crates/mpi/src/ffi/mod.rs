@@ -14,6 +14,8 @@ mod datatype;
 mod dynamic;
 mod environment;
 mod handles;
+mod intercomm;
+mod persistent;
 mod point_to_point;
 
 pub use collective::*;
@@ -23,4 +25,6 @@ pub use datatype::*;
 pub use dynamic::*;
 pub use environment::*;
 pub use handles::*;
+pub use intercomm::*;
+pub use persistent::*;
 pub use point_to_point::*;

@@ -1,0 +1,195 @@
+//! What a call says of itself while its program is written: for checked mode, and for those who want to know which
+//! algorithm was chosen and why.
+
+use crate::program::{Builder, Built, Program};
+use crate::{Root, Team};
+use mpi_datatype::{Datatype, Op, SendBuf, Signature};
+use std::cell::Cell;
+
+/// What ranks must agree on in one call. Numbers that say nothing are [`SILENT`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Terms {
+    root: u64,
+    bytes: u64,
+    signature: u32,
+    op: &'static str,
+}
+
+const SILENT: u64 = u64::MAX;
+/// The root is in this group of an inter-communicator.
+const ROOT_HERE: u64 = u64::MAX - 1;
+/// Signature of data whose type says nothing.
+const NO_SIGNATURE: u32 = 0;
+
+/// Kept while a program is written.
+pub(crate) struct Notes(Cell<Terms>);
+
+impl Notes {
+    pub fn new() -> Notes {
+        Notes(Cell::new(Terms { root: SILENT, bytes: SILENT, signature: NO_SIGNATURE, op: "" }))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Terms)) {
+        let mut terms = self.0.get();
+        change(&mut terms);
+        self.0.set(terms);
+    }
+
+    pub fn root(&self, root: Root) {
+        self.change(|t| {
+            t.root = match root {
+                Root::Rank(rank) => rank as u64,
+                Root::Root | Root::Null => ROOT_HERE,
+            }
+        });
+    }
+
+    /// Data of which every rank has as much.
+    pub fn data(&self, data: SendBuf<'_>) {
+        self.bytes(data.bytes(), data.datatype());
+    }
+
+    pub fn bytes(&self, bytes: usize, datatype: &Datatype) {
+        self.change(|t| {
+            t.bytes = bytes as u64;
+            t.signature = if bytes > 0 { datatype.signature() } else { NO_SIGNATURE };
+        });
+    }
+
+    pub fn op(&self, op: &Op) {
+        self.change(|t| t.op = op.name());
+    }
+}
+
+/// One rank's call as it goes to the others: name and operation of fixed length, then the numbers.
+const TEXT_BYTES: usize = 24;
+const CALL_BYTES: usize = 2 * TEXT_BYTES + 8 + 8 + 8;
+
+fn encode(name: &str, terms: &Terms) -> [u8; CALL_BYTES] {
+    let mut out = [0; CALL_BYTES];
+    for (at, text) in [(0, name), (TEXT_BYTES, terms.op)] {
+        let len = text.len().min(TEXT_BYTES);
+        out[at..at + len].copy_from_slice(&text.as_bytes()[..len]);
+    }
+    let numbers = [terms.root, terms.bytes, u64::from(terms.signature)];
+    for (i, number) in numbers.into_iter().enumerate() {
+        out[2 * TEXT_BYTES + 8 * i..][..8].copy_from_slice(&number.to_le_bytes());
+    }
+    out
+}
+
+/// What a rank called, as it says itself.
+struct Heard<'a>(&'a [u8]);
+
+impl Heard<'_> {
+    fn text(&self, at: usize) -> String {
+        let bytes = self.0.get(at..at + TEXT_BYTES).unwrap_or_default();
+        String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
+    }
+
+    fn number(&self, i: usize) -> u64 {
+        let bytes = self.0.get(2 * TEXT_BYTES + 8 * i..).and_then(|b| b.first_chunk::<8>());
+        bytes.map_or(SILENT, |b| u64::from_le_bytes(*b))
+    }
+
+    fn agrees(&self, other: &Heard<'_>) -> bool {
+        let silent = |i| self.number(i) == SILENT || other.number(i) == SILENT;
+        let (mine, theirs) = (self.number(2) as u32, other.number(2) as u32);
+        self.text(0) == other.text(0)
+            && self.text(TEXT_BYTES) == other.text(TEXT_BYTES)
+            && self.number(0) == other.number(0)
+            && (silent(1) || self.number(1) == other.number(1))
+            && (mine == NO_SIGNATURE || theirs == NO_SIGNATURE || Signature::agree(mine, theirs))
+    }
+
+    fn describe(&self) -> String {
+        let mut said = self.text(0);
+        match self.number(0) {
+            SILENT => {}
+            ROOT_HERE => said += " with the root in its own group",
+            root => said += &format!(" with root {root}"),
+        }
+        if self.number(1) != SILENT {
+            said += &format!(" of {} bytes", self.number(1));
+        }
+        let signature = self.number(2) as u32;
+        if signature != NO_SIGNATURE {
+            said += &format!(" of {}", Signature::describe(signature));
+        }
+        let op = self.text(TEXT_BYTES);
+        if !op.is_empty() {
+            said += &format!(" by {op}");
+        }
+        said
+    }
+}
+
+/// What stands in the way of a collective, if the calls of all ranks, in their order, do not fit together: the first
+/// two that differ.
+pub(crate) fn difference(all: &[u8]) -> Option<String> {
+    let calls: Vec<Heard<'_>> = all.chunks_exact(CALL_BYTES).map(Heard).collect();
+    let first = calls.first()?;
+    let (rank, other) = calls.iter().enumerate().find(|(_, call)| !first.agrees(call))?;
+    let (one, two) = (first.describe(), other.describe());
+    Some(format!("the ranks disagree: rank 0 calls {one}, rank {rank} calls {two}"))
+}
+
+/// Puts in front of a program that all ranks of the group tell each other what they call, and go on only if that is
+/// the same.
+pub(crate) fn checked(team: &Team, name: &'static str, notes: &Notes, program: Program) -> Built<Program> {
+    let mut b = Builder::new(team.rank(), team.size());
+    let all = b.packed(CALL_BYTES * team.size())?;
+    let part = |i: usize, n: usize| all.part(i * CALL_BYTES, n * CALL_BYTES);
+    b.room(part(b.rank, 1)).unpack(0, &encode(name, &notes.0.get()));
+    let (n, r) = (b.size, b.rank);
+    // Round a ring: every message has one size, whatever the ranks are about to do.
+    for step in 0..n - 1 {
+        let (out, into) = ((r + n - step) % n, (r + 2 * n - step - 1) % n);
+        b.exchange((r + 1) % n, part(out, 1), (r + n - 1) % n, part(into, 1));
+    }
+    b.compare(all);
+    Ok(b.then(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpi_datatype::Primitive;
+
+    fn call(name: &str, set: impl FnOnce(&Notes)) -> Vec<u8> {
+        let notes = Notes::new();
+        set(&notes);
+        encode(name, &notes.0.get()).to_vec()
+    }
+
+    #[test]
+    fn what_differs_is_named_on_both_sides() {
+        let (i32s, f64s) = (Datatype::predefined(Primitive::I32), Datatype::predefined(Primitive::F64));
+        let of = |root: usize, bytes: usize, datatype: &Datatype| {
+            call("broadcast", |n| {
+                n.root(Root::Rank(root));
+                n.bytes(bytes, datatype);
+            })
+        };
+        assert_eq!(difference(&[of(1, 8, &i32s), of(1, 8, &i32s)].concat()), None);
+        assert_eq!(difference(&[of(1, 0, &i32s), of(1, 0, &f64s)].concat()), None, "no data, no type");
+        let said = difference(&[of(1, 8, &i32s), of(1, 8, &i32s), of(2, 8, &i32s)].concat()).unwrap();
+        assert_eq!(
+            said,
+            "the ranks disagree: rank 0 calls broadcast with root 1 of 8 bytes of i32, \
+             rank 2 calls broadcast with root 2 of 8 bytes of i32"
+        );
+        assert!(difference(&[of(1, 8, &i32s), of(1, 16, &i32s)].concat()).unwrap().contains("16 bytes"));
+        assert!(difference(&[of(1, 8, &i32s), of(1, 8, &f64s)].concat()).unwrap().contains("f64"));
+        let sum = call("reduce", |n| n.op(&Op::Sum));
+        let max = call("reduce", |n| n.op(&Op::Max));
+        assert!(difference(&[sum, max].concat()).unwrap().contains("by maximum"));
+    }
+
+    #[test]
+    fn nothing_heard_is_no_panic() {
+        assert_eq!(difference(&[]), None);
+        assert_eq!(difference(&[7; CALL_BYTES + 3]), None);
+        let _ = difference(&[0xFF; 3 * CALL_BYTES]);
+    }
+}

@@ -1,0 +1,86 @@
+//! The switch table: which algorithm from which size and number of ranks on. Bytes are packed bytes: of the vector,
+//! of one block (gather, scatter, alltoall), of the whole result (allgather).
+//!
+//! The first row that a call fits into decides. The rows are for the machine at hand: `cargo xtask tune` measures
+//! them and writes them anew, between the marks. Where they come from at first is said at the algorithms.
+
+use crate::choose::{Allgather, Allreduce, Alltoall, Broadcast, Gather, Reduce, ReduceScatter, Scatter};
+
+/// Calls of at most so many ranks and bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<T> {
+    pub ranks: usize,
+    pub bytes: usize,
+    pub by: T,
+}
+
+const fn row<T>(ranks: usize, bytes: usize, by: T) -> Row<T> {
+    Row { ranks, bytes, by }
+}
+
+/// The first row that the call fits into.
+pub(crate) fn find<T: Copy>(rows: &[Row<T>], ranks: usize, bytes: usize) -> Option<Row<T>> {
+    rows.iter().find(|row| ranks <= row.ranks && bytes <= row.bytes).copied()
+}
+
+const ANY: usize = usize::MAX;
+
+// tune: begin
+pub(crate) const BROADCAST: &[Row<Broadcast>] = &[
+    row(2, ANY, Broadcast::Binomial),
+    row(ANY, 12 << 10, Broadcast::Binomial),
+    row(ANY, 512 << 10, Broadcast::ScatterAllgather),
+    row(ANY, ANY, Broadcast::Pipelined),
+];
+pub(crate) const REDUCE: &[Row<Reduce>] = &[
+    row(2, ANY, Reduce::Binomial),
+    row(ANY, 8 << 10, Reduce::Binomial),
+    row(ANY, ANY, Reduce::Rabenseifner),
+];
+pub(crate) const ALLREDUCE: &[Row<Allreduce>] = &[
+    row(2, 8 << 10, Allreduce::Doubling),
+    row(2, ANY, Allreduce::Rabenseifner),
+    row(ANY, 2 << 10, Allreduce::Doubling),
+    row(ANY, 4 << 20, Allreduce::Rabenseifner),
+    row(ANY, ANY, Allreduce::Ring),
+];
+pub(crate) const GATHER: &[Row<Gather>] =
+    &[row(4, ANY, Gather::Linear), row(ANY, 2 << 10, Gather::Binomial), row(ANY, ANY, Gather::Linear)];
+pub(crate) const SCATTER: &[Row<Scatter>] =
+    &[row(4, ANY, Scatter::Linear), row(ANY, 2 << 10, Scatter::Binomial), row(ANY, ANY, Scatter::Linear)];
+pub(crate) const ALLGATHER: &[Row<Allgather>] =
+    &[row(ANY, 80 << 10, Allgather::Doubling), row(ANY, ANY, Allgather::Ring)];
+pub(crate) const ALLTOALL: &[Row<Alltoall>] = &[
+    row(7, 32 << 10, Alltoall::Scattered),
+    row(ANY, 256, Alltoall::Bruck),
+    row(ANY, 32 << 10, Alltoall::Scattered),
+    row(ANY, ANY, Alltoall::Pairwise),
+];
+pub(crate) const REDUCE_SCATTER: &[Row<ReduceScatter>] =
+    &[row(ANY, 512 << 10, ReduceScatter::Halving), row(ANY, ANY, ReduceScatter::Pairwise)];
+// tune: end
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn covers<T: Copy>(rows: &[Row<T>]) {
+        for ranks in [1, 2, 3, 17, 1 << 20] {
+            for bytes in [0, 1, 1 << 20, usize::MAX] {
+                assert!(find(rows, ranks, bytes).is_some(), "{ranks} ranks, {bytes} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn every_call_fits_into_a_row() {
+        covers(BROADCAST);
+        covers(REDUCE);
+        covers(ALLREDUCE);
+        covers(GATHER);
+        covers(SCATTER);
+        covers(ALLGATHER);
+        covers(ALLTOALL);
+        covers(REDUCE_SCATTER);
+    }
+}

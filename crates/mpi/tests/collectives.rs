@@ -1,0 +1,191 @@
+//! Collectives on real ranks that rsmpi has not: between two groups, over topologies, persistent, checked.
+
+mod support;
+
+use std::os::raw::{c_int, c_void};
+use std::process::ExitCode;
+use std::ptr::{null, null_mut};
+
+use mpi::collective::SystemOperation;
+use mpi::ffi::{self, *};
+use mpi::topology::{Color, InterCommunicator, SimpleCommunicator};
+use mpi::traits::*;
+use support::{Case, case};
+
+const CASES: &[Case] = &[
+    case("between_groups", between_groups).on(&[2, 3, 8]),
+    case("neighbors", neighbors).on(&[1, 2, 3, 8]),
+    case("persistent", persistent).on(&[2, 3, 8]),
+    case("disagreement", disagreement).on(&[2, 3]).fails(
+        3,
+        &["the ranks disagree", "rank 0 calls broadcast with root 0", "calls allreduce of 8 bytes"],
+    ),
+];
+
+fn main() -> ExitCode {
+    support::main(CASES)
+}
+
+fn int() -> MPI_Datatype {
+    i32::equivalent_datatype().as_raw()
+}
+
+fn at<T>(values: &[T]) -> *const c_void {
+    values.as_ptr().cast()
+}
+
+fn room<T>(values: &mut [T]) -> *mut c_void {
+    values.as_mut_ptr().cast()
+}
+
+#[track_caller]
+fn good(code: c_int) {
+    assert_eq!(code, MPI_SUCCESS as c_int);
+}
+
+/// Even and odd ranks of the world, each a group.
+fn two_groups(world: &SimpleCommunicator) -> InterCommunicator {
+    let odd = world.rank() % 2;
+    let half = world.split_by_color(Color::with_value(odd)).unwrap();
+    // SAFETY: both communicators live, and the new one is owned once.
+    unsafe {
+        let mut inter = ffi::RSMPI_COMM_NULL;
+        good(MPI_Intercomm_create(half.as_raw(), 0, world.as_raw(), 1 - odd, 3, &mut inter));
+        InterCommunicator::from_raw(inter)
+    }
+}
+
+fn between_groups() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let inter = two_groups(&world);
+    let (odd, theirs) = (world.rank() % 2, 1 - world.rank() % 2);
+    let others: Vec<i32> = (0..world.size()).filter(|r| r % 2 == theirs).collect();
+
+    inter.barrier();
+    let mut all = vec![-1; others.len()];
+    inter.all_gather_into(&world.rank(), &mut all[..]);
+    assert_eq!(all, others);
+    let mut sum = vec![0; 10_000];
+    inter.all_reduce_into(&vec![world.rank(); 10_000][..], &mut sum[..], SystemOperation::sum());
+    assert!(sum.iter().all(|s| *s == others.iter().sum::<i32>()));
+    let mut all = vec![-1; others.len()];
+    let own = vec![world.rank(); others.len()];
+    mpi::request::scope(|scope| {
+        inter.immediate_all_to_all_into(scope, &own[..], &mut all[..]).wait();
+    });
+    assert_eq!(all, others);
+
+    // The last of the even ranks is the root.
+    let root = match (odd, inter.rank() + 1 == inter.size()) {
+        (0, true) => MPI_ROOT,
+        (0, false) => MPI_PROC_NULL,
+        _ => inter.remote_size() - 1,
+    };
+    let comm = inter.as_raw();
+    let mut data = vec![if root == MPI_ROOT { 77 } else { 0 }; 100];
+    let mut total = [0];
+    let mut parts = vec![-1; others.len()];
+    // SAFETY: buffers, counts and datatypes agree.
+    unsafe {
+        good(MPI_Bcast(room(&mut data), 100, int(), root, comm));
+        let own = [world.rank()];
+        let (from, into, kind) = if odd == 0 {
+            (null(), room(&mut parts), ffi::RSMPI_DATATYPE_NULL)
+        } else {
+            (at(&own), null_mut(), int())
+        };
+        good(MPI_Gather(from, 1, kind, into, 1, int(), root, comm));
+        good(MPI_Reduce(at(&own), room(&mut total), 1, int(), ffi::RSMPI_SUM, root, comm));
+    }
+    if odd == 1 {
+        assert!(data.iter().all(|v| *v == 77));
+    }
+    if root == MPI_ROOT {
+        assert_eq!((parts, total[0]), (others.clone(), others.iter().sum()));
+    }
+}
+
+/// Around a periodic line: what goes down arrives from above.
+fn neighbors() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (size, rank) = (world.size(), world.rank());
+    let line = world.create_cartesian_communicator(&[size], &[true], false).unwrap();
+    let (below, above) = ((rank + size - 1) % size, (rank + 1) % size);
+    let comm = line.as_raw();
+    let (down, up) = (rank * 10, rank * 10 + 1);
+    let expected = [below * 10 + 1, above * 10];
+    let mut got = [-1; 2];
+    let mut ranks = [-1; 2];
+    let counts = [1, 1];
+    let (ints, bytes, types) = ([0, 1], [0isize, 4], [int(), int()]);
+    // SAFETY: buffers, counts and datatypes agree, and the requests are waited for.
+    unsafe {
+        let own = [down, up];
+        good(MPI_Neighbor_alltoall(at(&own), 1, int(), room(&mut got), 1, int(), comm));
+        assert_eq!(got, expected);
+        good(MPI_Neighbor_allgather(at(&[rank]), 1, int(), room(&mut ranks), 1, int(), comm));
+        assert_eq!(ranks, [below, above]);
+        let (c, i, b, t) = (counts.as_ptr(), ints.as_ptr(), bytes.as_ptr(), types.as_ptr());
+        got = [-1; 2];
+        good(MPI_Neighbor_alltoallv(at(&own), c, i, int(), room(&mut got), c, i, int(), comm));
+        assert_eq!(got, expected);
+        got = [-1; 2];
+        let mut request = ffi::RSMPI_REQUEST_NULL;
+        good(MPI_Ineighbor_alltoallw(at(&own), c, b, t, room(&mut got), c, b, t, comm, &mut request));
+        good(MPI_Wait(&mut request, null_mut()));
+        assert_eq!(got, expected);
+        let turned = [1, 0];
+        good(MPI_Neighbor_allgatherv(
+            at(&[rank]),
+            1,
+            int(),
+            room(&mut ranks),
+            c,
+            turned.as_ptr(),
+            int(),
+            comm,
+        ));
+        assert_eq!(ranks, [above, below]);
+    }
+}
+
+fn persistent() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (size, rank) = (world.size(), world.rank());
+    let comm = world.as_raw();
+    let (mut own, mut sums, mut copy) = (vec![0; 5000], vec![0; 5000], [0; 3]);
+    // SAFETY: the buffers outlive the requests; they are touched only while these are inactive.
+    unsafe {
+        let mut requests = [ffi::RSMPI_REQUEST_NULL; 2];
+        let null_info = ffi::RSMPI_INFO_NULL;
+        let (from, into) = (at(&own), room(&mut sums));
+        good(MPI_Allreduce_init(from, into, 5000, int(), ffi::RSMPI_SUM, comm, null_info, &mut requests[0]));
+        good(MPI_Bcast_init(room(&mut copy), 3, int(), size - 1, comm, null_info, &mut requests[1]));
+        for round in 0..20 {
+            own.fill(rank + round);
+            copy.fill(if rank == size - 1 { round } else { -1 });
+            good(MPI_Startall(2, requests.as_mut_ptr()));
+            good(MPI_Waitall(2, requests.as_mut_ptr(), null_mut()));
+            assert!(sums.iter().all(|s| *s == size * (size - 1) / 2 + size * round));
+            assert_eq!(copy, [round; 3]);
+        }
+    }
+}
+
+/// One rank calls something else; in checked mode all hear of it.
+fn disagreement() {
+    // SAFETY: no other thread runs yet.
+    unsafe { std::env::set_var("MPI_CHECK", "1") };
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut value = [1_i64];
+    world.barrier();
+    if world.rank() + 1 == world.size() {
+        world.all_reduce_into(&[1_i64][..], &mut value[..], SystemOperation::sum());
+    } else {
+        world.process_at_rank(0).broadcast_into(&mut value[..]);
+    }
+}
