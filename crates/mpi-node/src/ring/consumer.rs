@@ -1,8 +1,8 @@
 //! The receiving end.
 
 use super::{
-    CHASE_LINES, COMING, Cell, Data, FETCHED_BODY_LINES, FIRST_BYTES, INLINE_BYTES, LINE, Message,
-    NEXT_BYTES, OUTSIDE, Popped, RingMemory, cells_for, prefetch,
+    CHASE_LINES, COMING, Cell, Data, FETCHED_AHEAD_CELLS, FETCHED_BODY_LINES, FIRST_BYTES, INLINE_BYTES,
+    LINE, Message, NEXT_BYTES, OUTSIDE, Popped, RingMemory, cells_for, prefetch,
 };
 use crate::primitive::Ordering;
 
@@ -76,6 +76,7 @@ impl Consumer {
             self.at -= self.memory.cell_count;
             self.lap = self.lap.wrapping_add(1);
         }
+        prefetch(self.memory.cell_ahead(at, FETCHED_AHEAD_CELLS));
         let mark = (flag >> 16) as u8;
         // SAFETY: published by the flag; the producer does not write it again before it is returned.
         let data: &Data = cell.data.with(|data| unsafe { &*data });

@@ -37,6 +37,10 @@ const CHASE_LINES: u32 = 4;
 const OWNED_BODY_LINES: u32 = 64;
 /// Lines of the next body, if it is like this one, that it asks for after it has published this one.
 const OWNED_AHEAD_LINES: u32 = 32;
+/// A producer that has written a cell asks for the one so far ahead, to write it.
+const OWNED_AHEAD_CELLS: u32 = 8;
+/// A consumer that takes a cell asks for the one so far ahead: in a burst it is written already.
+const FETCHED_AHEAD_CELLS: u32 = 4;
 /// Cells that one message may take.
 const INLINE_CELLS: usize = 2;
 
@@ -107,6 +111,12 @@ impl RingMemory {
         // SAFETY: `at` is below the count; the memory is mapped while `alive` lives, which `self`
         // holds; all of a cell's fields allow shared access.
         unsafe { &*self.cells.add(at as usize) }
+    }
+
+    /// The cell `ahead` of the one at `at`.
+    #[inline(always)]
+    fn cell_ahead(&self, at: u32, ahead: u32) -> &Cell {
+        self.cell((at + ahead) & (self.cell_count - 1))
     }
 
     #[inline(always)]

@@ -2,7 +2,8 @@
 
 use super::{
     COMING, COMING_BYTES, FIRST_BYTES, Full, HEAD_WORDS, INLINE_BYTES, LINE, NEXT_BYTES, OUTSIDE,
-    OWNED_AHEAD_LINES, OWNED_BODY_LINES, RingMemory, cells_for, largest_body, prefetch_to_write,
+    OWNED_AHEAD_CELLS, OWNED_AHEAD_LINES, OWNED_BODY_LINES, RingMemory, cells_for, largest_body,
+    prefetch_to_write,
 };
 use crate::primitive::Ordering;
 
@@ -97,6 +98,9 @@ impl Producer {
             // become this side's while the message is on its way.
             self.memory.each_line(self.body_at, len as u32, OWNED_AHEAD_LINES, prefetch_to_write);
         }
+        for ahead in OWNED_AHEAD_CELLS..OWNED_AHEAD_CELLS + cells {
+            prefetch_to_write(self.memory.cell_ahead(self.at, ahead));
+        }
         self.cells = self.cells.wrapping_add(cells);
         self.at += cells;
         if self.at >= self.memory.cell_count {
@@ -113,7 +117,7 @@ impl Producer {
         self.memory.cell(self.at).data.with_mut(|data| {
             // SAFETY: the consumer has returned this cell and does not read it before its flag.
             let data = unsafe { &mut *data };
-            data.head = head;
+            write_words(&mut data.head, head);
             copy_small(&mut data.body, 0, first);
             if !second.is_empty() {
                 copy_small(&mut data.body, first.len(), second);
@@ -136,7 +140,13 @@ impl Producer {
             });
             rest = later;
         }
-        self.write_small(head, start, &[]);
+        self.memory.cell(self.at).data.with_mut(|data| {
+            // SAFETY: as in `write_small`.
+            let data = unsafe { &mut *data };
+            data.head = head;
+            // Its length is known: a call would leave the cell half written for the consumer to look at.
+            data.body.copy_from_slice(start);
+        });
     }
 
     #[inline]
@@ -144,7 +154,7 @@ impl Producer {
         self.memory.cell(self.at).data.with_mut(|data| {
             // SAFETY: as in `write_small`.
             let data = unsafe { &mut *data };
-            data.head = head;
+            write_words(&mut data.head, head);
             for (to, word) in data.body.chunks_exact_mut(4).zip(place) {
                 to.copy_from_slice(&word.to_ne_bytes());
             }
@@ -209,6 +219,17 @@ impl RoomWatch {
         let returned = self.memory.returned().load(Ordering::Acquire);
         self.cells_end.wrapping_sub((returned >> 32) as u32) <= self.memory.cell_count
             && self.body_end.wrapping_sub(returned as u32) <= self.memory.body_bytes()
+    }
+}
+
+/// Writes the words one by one. The compiler would else gather them into a vector, with a load from
+/// where the caller has just written them singly: such a load waits until every store before it, among them
+/// that of the cell before, has reached the cache.
+#[inline(always)]
+fn write_words(to: &mut [u32; HEAD_WORDS], words: [u32; HEAD_WORDS]) {
+    for (to, word) in to.iter_mut().zip(words) {
+        // SAFETY: an exclusive reference.
+        unsafe { core::ptr::from_mut(to).write_volatile(word) }
     }
 }
 
