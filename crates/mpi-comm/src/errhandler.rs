@@ -66,6 +66,19 @@ impl Comm {
     }
 }
 
+/// What a face does with the error of a request, which remembers its communicator by the context only: runs the
+/// handler of that communicator. Returns only where that is no fatal one.
+#[track_caller]
+#[cold]
+pub fn handle_by_context(error: Error) -> Error {
+    let caller = Location::caller();
+    let comm = error.comm.as_ref().and_then(|(_, context)| Comm::with_own_handler(*context));
+    match comm {
+        Some(comm) => comm.run_handler(error, caller),
+        None => die(&error, caller),
+    }
+}
+
 /// What a face does with an error that concerns no communicator: prints it and ends the job.
 #[track_caller]
 #[cold]
@@ -79,6 +92,9 @@ fn die(error: &Error, caller: &Location<'_>) -> ! {
         // control thread ends this process meanwhile.
         std::thread::sleep(PEER_FAILURE_GRACE);
     }
-    let place = if cfg!(debug_assertions) { format!(" (at {caller})") } else { String::new() };
-    process::abort(error.class as i32, &format!("{error}{place}"))
+    let context = error.comm.as_ref().map(|(_, context)| format!("context {context}"));
+    let place = cfg!(debug_assertions).then(|| format!("at {caller}"));
+    let more: Vec<String> = context.into_iter().chain(place).collect();
+    let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+    process::abort(error.class as i32, &format!("{}: {error}{more}", error.class.name()))
 }

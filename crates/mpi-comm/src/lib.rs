@@ -38,7 +38,7 @@ pub use comm::{Comm, Dest, Matched, NULL_STATUS, Neighbours, PendingComm, Source
 pub use dynamic::{
     SpawnCommand, close_port, join, lookup_name, open_port, publish_name, spawn_limit, unpublish_name,
 };
-pub use errhandler::{ErrorHandler, UserHandler, fatal};
+pub use errhandler::{ErrorHandler, UserHandler, fatal, handle_by_context};
 pub use group::{Group, RankRange, Relation};
 pub use info::Info;
 pub use process::{

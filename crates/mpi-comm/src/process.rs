@@ -84,10 +84,18 @@ pub fn init_or_exit(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Thread
     }
 }
 
-/// The engine, from initialisation on. Closed by finalisation, after which it refuses operations.
+/// The engine, from initialisation until finalisation.
 #[inline]
-pub(crate) fn engine() -> Result<&'static Arc<Engine>, Error> {
-    ENGINE.get().ok_or_else(|| misuse("request", "MPI is not initialised"))
+pub(crate) fn engine(op: &'static str) -> Result<&'static Arc<Engine>, Error> {
+    match ENGINE.get() {
+        Some(engine) if !engine.is_closed() => Ok(engine),
+        state => Err(no_engine(op, state.is_some())),
+    }
+}
+
+#[cold]
+fn no_engine(op: &'static str, was: bool) -> Error {
+    misuse(op, if was { "MPI is finalised" } else { "MPI is not initialised" })
 }
 
 /// The process, while there is one.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// `Other` before initialisation and after finalisation.
 #[inline]
 pub fn engine() -> Result<&'static Arc<Engine>, Error> {
-    process::engine()
+    process::engine("request")
 }
 
 /// Waits for a request, which is gone then.
@@ -22,7 +22,7 @@ pub fn engine() -> Result<&'static Arc<Engine>, Error> {
 /// That of the operation; `Request` for one that is gone.
 #[inline]
 pub fn wait(request: RequestId) -> Result<Status, Error> {
-    engine()?.wait(request)
+    process::engine("wait")?.wait(request)
 }
 
 /// The status of a request if it is complete, which is gone then.
@@ -31,7 +31,7 @@ pub fn wait(request: RequestId) -> Result<Status, Error> {
 /// As [`wait`].
 #[inline]
 pub fn test(request: RequestId) -> Result<Option<Status>, Error> {
-    engine()?.test(request)
+    process::engine("test")?.test(request)
 }
 
 /// The status of a request if it is complete; the request stays (`MPI_Request_get_status`).
@@ -39,7 +39,7 @@ pub fn test(request: RequestId) -> Result<Option<Status>, Error> {
 /// # Errors
 /// As [`wait`].
 pub fn request_status(request: RequestId) -> Result<Option<Status>, Error> {
-    engine()?.request_status(request)
+    process::engine("get status")?.request_status(request)
 }
 
 /// Waits until one of the requests is complete, empties its place, and says which; none when all
@@ -48,7 +48,7 @@ pub fn request_status(request: RequestId) -> Result<Option<Status>, Error> {
 /// # Errors
 /// As [`wait`].
 pub fn wait_any(requests: &mut [Option<RequestId>]) -> Result<Option<(usize, Status)>, Error> {
-    engine()?.wait_any(requests).map_err(|(_, error)| error)
+    process::engine("wait any")?.wait_any(requests).map_err(|(_, error)| error)
 }
 
 /// As [`wait_any`], without waiting: none, too, when none is complete.
@@ -56,7 +56,7 @@ pub fn wait_any(requests: &mut [Option<RequestId>]) -> Result<Option<(usize, Sta
 /// # Errors
 /// As [`wait`].
 pub fn test_any(requests: &mut [Option<RequestId>]) -> Result<Option<(usize, Status)>, Error> {
-    engine()?.test_any(requests).map(Option::flatten).map_err(|(_, error)| error)
+    process::engine("test any")?.test_any(requests).map(Option::flatten).map_err(|(_, error)| error)
 }
 
 /// Waits until at least one request is complete, empties the places of all that are, and says which.
@@ -65,7 +65,7 @@ pub fn test_any(requests: &mut [Option<RequestId>]) -> Result<Option<(usize, Sta
 /// # Errors
 /// The first of those that failed.
 pub fn wait_some(requests: &mut [Option<RequestId>]) -> Result<Vec<(usize, Status)>, Error> {
-    good(engine()?.wait_some(requests))
+    good(process::engine("wait some")?.wait_some(requests))
 }
 
 /// As [`wait_some`], without waiting.
@@ -73,7 +73,7 @@ pub fn wait_some(requests: &mut [Option<RequestId>]) -> Result<Vec<(usize, Statu
 /// # Errors
 /// The first of those that failed.
 pub fn test_some(requests: &mut [Option<RequestId>]) -> Result<Vec<(usize, Status)>, Error> {
-    good(engine()?.test_some(requests))
+    good(process::engine("test some")?.test_some(requests))
 }
 
 fn good(completed: Option<Completed>) -> Result<Vec<(usize, Status)>, Error> {
@@ -86,7 +86,7 @@ fn good(completed: Option<Completed>) -> Result<Vec<(usize, Status)>, Error> {
 /// # Errors
 /// The first of those that failed; all are complete.
 pub fn wait_all(requests: &mut [Option<RequestId>]) -> Result<Vec<Status>, Error> {
-    engine()?.wait_all(requests).into_iter().collect()
+    process::engine("wait all")?.wait_all(requests).into_iter().collect()
 }
 
 /// As [`wait_all`], with the statuses in place of what `statuses` held.
@@ -94,7 +94,7 @@ pub fn wait_all(requests: &mut [Option<RequestId>]) -> Result<Vec<Status>, Error
 /// # Errors
 /// As [`wait_all`].
 pub fn wait_all_into(requests: &mut [Option<RequestId>], statuses: &mut Vec<Status>) -> Result<(), Error> {
-    engine()?.wait_all_into(requests, statuses).map_err(|(_, error)| error)
+    process::engine("wait all")?.wait_all_into(requests, statuses).map_err(|(_, error)| error)
 }
 
 /// As [`wait_all`] if all are complete; none otherwise, and all stay.
@@ -102,7 +102,7 @@ pub fn wait_all_into(requests: &mut [Option<RequestId>], statuses: &mut Vec<Stat
 /// # Errors
 /// The first of those that failed; all are complete.
 pub fn test_all(requests: &mut [Option<RequestId>]) -> Result<Option<Vec<Status>>, Error> {
-    engine()?.test_all(requests).map(|all| all.into_iter().collect()).transpose()
+    process::engine("test all")?.test_all(requests).map(|all| all.into_iter().collect()).transpose()
 }
 
 /// Marks a request to be cancelled. It still has to be completed; the status says whether it moved
@@ -111,7 +111,7 @@ pub fn test_all(requests: &mut [Option<RequestId>]) -> Result<Option<Vec<Status>
 /// # Errors
 /// `Request` for one that is gone.
 pub fn cancel(request: RequestId) -> Result<(), Error> {
-    engine()?.cancel(request)
+    process::engine("cancel")?.cancel(request)
 }
 
 /// Lets go of a request; the operation goes on.
@@ -119,7 +119,7 @@ pub fn cancel(request: RequestId) -> Result<(), Error> {
 /// # Errors
 /// `Request` for one that is gone.
 pub fn free(request: RequestId) -> Result<(), Error> {
-    engine()?.free(request)
+    process::engine("request free")?.free(request)
 }
 
 /// Starts an inactive persistent request.
@@ -135,7 +135,7 @@ pub fn restart(request: RequestId) -> Result<(), Error> {
 /// # Errors
 /// `Other` before initialisation and after finalisation.
 pub fn start(activity: Box<dyn Activity>) -> Result<RequestId, Error> {
-    Ok(engine()?.start(activity))
+    Ok(process::engine("start")?.start(activity))
 }
 
 /// Gives room for buffered sends.
@@ -143,7 +143,7 @@ pub fn start(activity: Box<dyn Activity>) -> Result<RequestId, Error> {
 /// # Errors
 /// `Buffer` when there is room attached already.
 pub fn attach_buffer(bytes: usize) -> Result<(), Error> {
-    engine()?.attach_buffer(bytes)
+    process::engine("attach buffer")?.attach_buffer(bytes)
 }
 
 /// Takes the room for buffered sends away, once all messages have left it. The size it had.
@@ -151,5 +151,5 @@ pub fn attach_buffer(bytes: usize) -> Result<(), Error> {
 /// # Errors
 /// `Buffer` when there is none.
 pub fn detach_buffer() -> Result<usize, Error> {
-    engine()?.detach_buffer()
+    process::engine("detach buffer")?.detach_buffer()
 }

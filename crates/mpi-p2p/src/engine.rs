@@ -18,6 +18,7 @@ use mpi_btl::{Ep, Opened, Polled};
 use mpi_datatype::{Datatype, RecvBuf, SendBuf};
 use mpi_node::{BiasedLock, Guard};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The point-to-point engine of one process. Knows no communicator beyond [`Context`], and no other
 /// engine: there is no global state.
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub spin: SpinPolicy,
     pub hooks: Hooks,
     pub helper: Helper,
+    /// [`State::closed`](crate::core::State::closed), for those who do not hold the lock.
+    pub closed: AtomicBool,
 }
 
 impl Engine {
@@ -46,6 +49,7 @@ impl Engine {
             spin: cfg.spin,
             hooks: cfg.hooks,
             helper: Helper::new(descriptors),
+            closed: AtomicBool::new(false),
         });
         shared.helper.belongs_to(&shared);
         shared.lock.bias_to_current_thread();

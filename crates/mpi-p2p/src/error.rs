@@ -1,79 +1,107 @@
 //! MPI's error classes, and the one error of this crate.
 
-/// An error class of MPI. Discriminants are those of the MPI-5 ABI (MPI 5.0, section 20).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-#[repr(i32)]
-#[allow(missing_docs, reason = "the names are the standard's own")]
-pub enum ErrorClass {
-    Success = 0,
-    Buffer = 1,
-    Count = 2,
-    Type = 3,
-    Tag = 4,
-    Comm = 5,
-    Rank = 6,
-    Request = 7,
-    Root = 8,
-    Group = 9,
-    Op = 10,
-    Topology = 11,
-    Dims = 12,
-    Arg = 13,
-    Unknown = 14,
-    Truncate = 15,
-    Other = 16,
-    Intern = 17,
-    Pending = 18,
-    InStatus = 19,
-    Access = 20,
-    Amode = 21,
-    Assert = 22,
-    BadFile = 23,
-    Base = 24,
-    Conversion = 25,
-    Disp = 26,
-    DupDatarep = 27,
-    FileExists = 28,
-    FileInUse = 29,
-    File = 30,
-    InfoKey = 31,
-    InfoNokey = 32,
-    InfoValue = 33,
-    Info = 34,
-    Io = 35,
-    Keyval = 36,
-    Locktype = 37,
-    Name = 38,
-    NoMem = 39,
-    NotSame = 40,
-    NoSpace = 41,
-    NoSuchFile = 42,
-    Port = 43,
-    Quota = 44,
-    ReadOnly = 45,
-    RmaAttach = 46,
-    RmaConflict = 47,
-    RmaRange = 48,
-    RmaShared = 49,
-    RmaSync = 50,
-    Service = 51,
-    Size = 52,
-    Spawn = 53,
-    UnsupportedDatarep = 54,
-    UnsupportedOperation = 55,
-    Win = 56,
-    RmaFlavor = 57,
-    ProcAborted = 58,
-    ValueTooLarge = 59,
-    Session = 60,
-    Errhandler = 61,
-    Abi = 62,
-    /// User-level failure mitigation: the peer of the operation is gone.
-    ProcFailed = 100,
-    /// User-level failure mitigation: a possible peer of a receive from any source is gone.
-    ProcFailedPending = 101,
-    /// User-level failure mitigation: the communicator was revoked.
-    Revoked = 102,
+macro_rules! classes {
+    ($($class:ident = $number:literal, $name:ident, $text:literal;)*) => {
+        /// An error class of MPI. Discriminants are those of the MPI-5 ABI (MPI 5.0, section 20).
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        #[repr(i32)]
+        pub enum ErrorClass {
+            $(#[doc = $text] $class = $number,)*
+        }
+
+        impl ErrorClass {
+            /// The name of the C binding: `MPI_ERR_TRUNCATE`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(ErrorClass::$class => stringify!($name),)*
+                }
+            }
+
+            /// What it means, in a few words.
+            pub const fn text(self) -> &'static str {
+                match self {
+                    $(ErrorClass::$class => $text,)*
+                }
+            }
+
+            /// The class of a number of the C binding.
+            pub const fn from_code(code: i32) -> Option<ErrorClass> {
+                match code {
+                    $($number => Some(ErrorClass::$class),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+classes! {
+    Success = 0, MPI_SUCCESS, "no error";
+    Buffer = 1, MPI_ERR_BUFFER, "invalid buffer";
+    Count = 2, MPI_ERR_COUNT, "invalid count";
+    Type = 3, MPI_ERR_TYPE, "invalid datatype, or one that differs from the sender's";
+    Tag = 4, MPI_ERR_TAG, "invalid tag";
+    Comm = 5, MPI_ERR_COMM, "invalid communicator";
+    Rank = 6, MPI_ERR_RANK, "invalid rank";
+    Request = 7, MPI_ERR_REQUEST, "invalid request";
+    Root = 8, MPI_ERR_ROOT, "invalid root";
+    Group = 9, MPI_ERR_GROUP, "invalid group";
+    Op = 10, MPI_ERR_OP, "invalid reduction operation";
+    Topology = 11, MPI_ERR_TOPOLOGY, "invalid topology";
+    Dims = 12, MPI_ERR_DIMS, "invalid dimensions";
+    Arg = 13, MPI_ERR_ARG, "invalid argument of another kind";
+    Unknown = 14, MPI_ERR_UNKNOWN, "unknown error";
+    Truncate = 15, MPI_ERR_TRUNCATE, "the message is longer than the room for it";
+    Other = 16, MPI_ERR_OTHER, "another known error";
+    Intern = 17, MPI_ERR_INTERN, "an error inside the library";
+    Pending = 18, MPI_ERR_PENDING, "the request is neither complete nor failed";
+    InStatus = 19, MPI_ERR_IN_STATUS, "the error is in the status";
+    Access = 20, MPI_ERR_ACCESS, "permission denied";
+    Amode = 21, MPI_ERR_AMODE, "invalid access mode";
+    Assert = 22, MPI_ERR_ASSERT, "invalid assertion";
+    BadFile = 23, MPI_ERR_BAD_FILE, "invalid file name";
+    Base = 24, MPI_ERR_BASE, "invalid base address";
+    Conversion = 25, MPI_ERR_CONVERSION, "error in a data conversion function";
+    Disp = 26, MPI_ERR_DISP, "invalid displacement";
+    DupDatarep = 27, MPI_ERR_DUP_DATAREP, "the data representation is defined already";
+    FileExists = 28, MPI_ERR_FILE_EXISTS, "the file exists";
+    FileInUse = 29, MPI_ERR_FILE_IN_USE, "the file is open";
+    File = 30, MPI_ERR_FILE, "invalid file handle";
+    InfoKey = 31, MPI_ERR_INFO_KEY, "invalid key of an info object";
+    InfoNokey = 32, MPI_ERR_INFO_NOKEY, "no such key in the info object";
+    InfoValue = 33, MPI_ERR_INFO_VALUE, "invalid value for an info object";
+    Info = 34, MPI_ERR_INFO, "invalid info object";
+    Io = 35, MPI_ERR_IO, "error in input or output";
+    Keyval = 36, MPI_ERR_KEYVAL, "invalid attribute key";
+    Locktype = 37, MPI_ERR_LOCKTYPE, "invalid type of lock";
+    Name = 38, MPI_ERR_NAME, "the service name is not published";
+    NoMem = 39, MPI_ERR_NO_MEM, "out of memory";
+    NotSame = 40, MPI_ERR_NOT_SAME, "an argument differs between processes";
+    NoSpace = 41, MPI_ERR_NO_SPACE, "no space left";
+    NoSuchFile = 42, MPI_ERR_NO_SUCH_FILE, "no such file";
+    Port = 43, MPI_ERR_PORT, "invalid port name";
+    Quota = 44, MPI_ERR_QUOTA, "quota exceeded";
+    ReadOnly = 45, MPI_ERR_READ_ONLY, "read-only file";
+    RmaAttach = 46, MPI_ERR_RMA_ATTACH, "the memory cannot be attached";
+    RmaConflict = 47, MPI_ERR_RMA_CONFLICT, "conflicting accesses to a window";
+    RmaRange = 48, MPI_ERR_RMA_RANGE, "outside of the window";
+    RmaShared = 49, MPI_ERR_RMA_SHARED, "the memory cannot be shared";
+    RmaSync = 50, MPI_ERR_RMA_SYNC, "wrong synchronisation of a window";
+    Service = 51, MPI_ERR_SERVICE, "invalid service name";
+    Size = 52, MPI_ERR_SIZE, "invalid size";
+    Spawn = 53, MPI_ERR_SPAWN, "processes could not be started";
+    UnsupportedDatarep = 54, MPI_ERR_UNSUPPORTED_DATAREP, "unsupported data representation";
+    UnsupportedOperation = 55, MPI_ERR_UNSUPPORTED_OPERATION, "unsupported operation";
+    Win = 56, MPI_ERR_WIN, "invalid window";
+    RmaFlavor = 57, MPI_ERR_RMA_FLAVOR, "wrong flavour of window";
+    ProcAborted = 58, MPI_ERR_PROC_ABORTED, "a process aborted";
+    ValueTooLarge = 59, MPI_ERR_VALUE_TOO_LARGE, "the value does not fit";
+    Session = 60, MPI_ERR_SESSION, "invalid session";
+    Errhandler = 61, MPI_ERR_ERRHANDLER, "invalid error handler";
+    Abi = 62, MPI_ERR_ABI, "error of the binary interface";
+    ProcFailed = 100, MPIX_ERR_PROC_FAILED, "the peer of the operation is gone (user-level failure mitigation)";
+    ProcFailedPending = 101, MPIX_ERR_PROC_FAILED_PENDING, "a possible peer of a receive from any source is gone";
+    Revoked = 102, MPIX_ERR_REVOKED, "the communicator was revoked";
 }
 
 /// An operation did not succeed: whose and which, and every known fact.
@@ -97,6 +125,10 @@ pub struct ErrorFacts {
     pub peer: Option<i32>,
     /// Tag; negative for any tag.
     pub tag: Option<i32>,
+    /// Bytes of the message, where that is known.
+    pub bytes: Option<u64>,
+    /// Bytes that the receiver has room for, where that is known.
+    pub room: Option<u64>,
     /// The fact.
     pub detail: String,
     /// True when the peer is where the message goes, false where it comes from.
@@ -108,7 +140,17 @@ impl Error {
     #[cold]
     pub fn new(class: ErrorClass, op: &'static str, detail: impl Into<String>) -> Error {
         let detail = detail.into();
-        Error(Box::new(ErrorFacts { class, op, comm: None, peer: None, tag: None, detail, outgoing: false }))
+        Error(Box::new(ErrorFacts {
+            class,
+            op,
+            comm: None,
+            peer: None,
+            tag: None,
+            bytes: None,
+            room: None,
+            detail,
+            outgoing: false,
+        }))
     }
 
     /// The same error under the communicator's name and context id.

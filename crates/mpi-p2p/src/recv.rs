@@ -220,11 +220,11 @@ impl State {
         *status = Status { source: e.source, tag: e.tag, bytes: e.total, ..Status::EMPTY };
         if e.total > room as u64 {
             let detail = format!("message of {} bytes, room for {room}", e.total);
-            return self.matched_error(i, e, ErrorClass::Truncate, detail);
+            return sized(self.matched_error(i, e, ErrorClass::Truncate, detail), e.total, room);
         }
         let (have, want) = (Signature::describe(e.signature), Signature::describe(wanted));
         let detail = format!("message of type {have}, the receive asks for {want}");
-        self.matched_error(i, e, ErrorClass::Type, detail)
+        sized(self.matched_error(i, e, ErrorClass::Type, detail), e.total, room)
     }
 
     /// An error of a receive that names the message's sender and tag instead of wildcards.
@@ -278,6 +278,9 @@ impl State {
             let detail = "the message was received already";
             return Err(self.error_on(message.context, "receive", ErrorClass::Request, detail));
         };
+        if self.closed {
+            return Err(self.error_on(message.context, "receive", ErrorClass::Other, FINALISED));
+        }
         let memory = Memory::of_recv(buf);
         let (from, key) = match self.store.get(m) {
             Some(s) => (s.from, PostedKey::new(s.key.source, s.key.tag)),
@@ -299,6 +302,13 @@ impl State {
     }
 }
 
+/// The error with the sizes of both sides.
+fn sized(mut error: Error, bytes: u64, room: usize) -> Error {
+    error.bytes = Some(bytes);
+    error.room = Some(room as u64);
+    error
+}
+
 fn probe_status(e: Envelope) -> Status {
     Status { source: e.source, tag: e.tag, bytes: e.total, cancelled: false, error: ErrorClass::Success }
 }
@@ -309,8 +319,11 @@ pub(crate) fn no_rank(face: &Face, rank: i32, op: &'static str) -> Error {
     Error::new(ErrorClass::Rank, op, detail).on(face.name(), face.id)
 }
 
+/// What is said of an operation after the engine was closed.
+pub(crate) const FINALISED: &str = "MPI is finalised";
+
 /// An operation after the engine was closed.
 #[cold]
 pub(crate) fn after_the_end(face: &Face, op: &'static str) -> Error {
-    Error::new(ErrorClass::Other, op, "MPI is finalised").on(face.name(), face.id)
+    Error::new(ErrorClass::Other, op, FINALISED).on(face.name(), face.id)
 }

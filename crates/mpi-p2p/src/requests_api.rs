@@ -6,14 +6,17 @@ use crate::core::{Core, State};
 use crate::engine::Engine;
 use crate::memory::Memory;
 use crate::peer::Link;
+use crate::recv::FINALISED;
 use crate::report::{Fatal, Report, Waiting};
 use crate::request::{Kind, Phase, RequestId, flag};
 use crate::status::{SendMode, Source, Tag};
+use crate::store::Message;
 use crate::waits::{ForAll, ForAllTaken, ForAny, ForRequest, ForRunner};
 use crate::{Error, ErrorClass, Inside, Status};
 use mpi_btl::Ep;
 use mpi_datatype::{RecvBuf, SendBuf};
 use mpi_node::Guard;
+use std::sync::atomic::Ordering;
 
 /// Posted receives and messages that a [`Report`] names.
 const REPORT_ENTRIES: usize = 16;
@@ -360,10 +363,33 @@ impl Engine {
         core.state.pending_summary()
     }
 
+    /// A request in a line for people: `receive on "grid" from rank 3 tag 7`. `None` when it is gone, or was complete
+    /// when it was started.
+    pub fn describe(&self, id: RequestId) -> Option<String> {
+        let core = self.enter();
+        core.state.requests.named(id.get()).map(|i| core.state.line(i))
+    }
+
+    /// What a matched probe has found, as it was then; `None` when it was received already.
+    pub fn matched(&self, message: &Message) -> Option<Status> {
+        let core = self.enter();
+        let stored = core.state.store.get(core.state.store.probed(message)?)?;
+        let e = stored.envelope();
+        let error = ErrorClass::Success;
+        Some(Status { source: e.source, tag: e.tag, bytes: e.total, cancelled: false, error })
+    }
+
+    /// True once the engine was closed: it starts nothing any more.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Relaxed)
+    }
+
     /// Tells every peer goodbye, and gives the transports until `timeout` to get everything out.
     pub fn close(&self, timeout: std::time::Duration) {
         let mut core = self.enter();
         core.state.closed = true;
+        self.shared.closed.store(true, Ordering::Release);
         core.state.flush_owed();
         let until = std::time::Instant::now() + timeout;
         // What waits for room goes first.
@@ -422,6 +448,9 @@ fn take_all(core: &mut Guard<'_, Core>, list: &mut [Option<RequestId>]) -> Vec<R
 impl State {
     fn restart(&mut self, id: RequestId) -> Result<(), Error> {
         let i = self.requests.find(id)?;
+        if self.closed {
+            return Err(self.error_of(i, ErrorClass::Other, FINALISED));
+        }
         let slot = &mut self.requests[i];
         if !slot.persistent || slot.phase != Phase::Inactive {
             let detail = "only an inactive persistent request can be started";
@@ -544,21 +573,25 @@ impl State {
             !matches!(s.phase, Phase::Done | Phase::Inactive)
                 && s.flags & (flag::OWNED | flag::DETACHED) != flag::OWNED
         };
-        let line = |i: u32| {
-            let s = &self.requests[i];
-            let name = self.context_name(s.context);
-            match s.kind {
-                Kind::Send => format!("send on \"{name}\" to rank {} tag {}", s.key.source, s.key.tag),
-                Kind::Recv if s.key.source < 0 => format!("receive on \"{name}\" from any rank"),
-                Kind::Recv => format!("receive on \"{name}\" from rank {} tag {}", s.key.source, s.key.tag),
-                _ => s
-                    .extra
-                    .as_ref()
-                    .and_then(|x| x.activity.as_ref())
-                    .map_or("operation", |a| a.name())
-                    .to_owned(),
-            }
+        self.requests.in_use().filter(open).map(|i| self.line(i)).collect()
+    }
+
+    /// An operation in a line for people.
+    fn line(&self, i: u32) -> String {
+        let s = &self.requests[i];
+        let name = match self.context_name(s.context) {
+            name if name.is_empty() => format!("communicator {}", s.context),
+            name => format!("\"{name}\""),
         };
-        self.requests.in_use().filter(open).map(line).collect()
+        let tag = if s.key.tag < 0 { "any tag".to_owned() } else { format!("tag {}", s.key.tag) };
+        match s.kind {
+            Kind::Send => format!("send on {name} to rank {} {tag}", s.key.source),
+            Kind::Recv if s.key.source < 0 => format!("receive on {name} from any rank {tag}"),
+            Kind::Recv => format!("receive on {name} from rank {} {tag}", s.key.source),
+            _ => {
+                let activity = s.extra.as_ref().and_then(|x| x.activity.as_ref());
+                activity.map_or("operation", |a| a.name()).to_owned()
+            }
+        }
     }
 }

@@ -62,6 +62,20 @@ pub fn exit_status(code: i32) -> i32 {
     }
 }
 
+/// How an abort is told of: an error that ends its job begins with its class by the name of the C binding; any other
+/// message is the program's own.
+#[must_use]
+pub fn abort_words(code: i32, message: &str) -> String {
+    let message = message.trim();
+    match message {
+        "" => format!("called abort({code})"),
+        error if error.starts_with("MPI_ERR_") || error.starts_with("MPIX_ERR_") => {
+            format!("failed with {error}")
+        }
+        message => format!("called abort({code}): {message}"),
+    }
+}
+
 /// Name of this host, for people; no look-up is made.
 #[must_use]
 pub fn host_name() -> String {
@@ -82,6 +96,14 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], PmiError> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn an_error_is_told_by_its_class() {
+        let words = super::abort_words;
+        assert_eq!(words(7, " "), "called abort(7)");
+        assert_eq!(words(7, "why"), "called abort(7): why");
+        assert_eq!(words(4, "MPI_ERR_TAG: send: tag -5"), "failed with MPI_ERR_TAG: send: tag -5");
+    }
+
     #[test]
     fn abort_never_looks_like_success() {
         assert_eq!([0, 1, 256, 257, -1, 255].map(super::exit_status), [1, 1, 1, 1, 255, 255]);

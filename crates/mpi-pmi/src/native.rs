@@ -183,7 +183,7 @@ impl Client for Native {
     fn abort(&self, code: i32, message: &str) {
         let abort = ToLauncher::Abort { code, message: message.to_owned() };
         if self.shared.send(&abort, "abort").is_err() {
-            eprintln!("abort({code}): {message} (and the launcher is gone)");
+            eprintln!("{} (and the launcher is gone)", crate::abort_words(code, message));
         }
     }
 

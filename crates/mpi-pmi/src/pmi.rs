@@ -240,7 +240,7 @@ impl Client for Pmi {
     }
 
     fn abort(&self, code: i32, message: &str) {
-        eprintln!("rank {} called abort({code}): {message}", self.rank);
+        eprintln!("rank {} {}", self.rank, crate::abort_words(code, message));
         // Where the launcher is gone there is nobody to tell.
         let _ = self.lock().abort(crate::exit_status(code), message);
     }

@@ -167,7 +167,7 @@ impl Client for Singleton {
         match self.launcher.get() {
             // It prints the message.
             Some(launcher) => launcher.abort(code, message),
-            None => eprintln!("abort({code}): {message}"),
+            None => eprintln!("{}", crate::abort_words(code, message)),
         }
     }
 

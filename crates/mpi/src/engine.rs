@@ -1,6 +1,6 @@
-//! Completing requests: the calls of the layer below, with errors handled as plain operations do.
+//! Completing requests: the calls of the layer below, typed.
 
-use mpi_p2p::RequestId;
+use mpi_p2p::{Error, RequestId};
 
 use crate::error::ok_world;
 use crate::ffi::MPI_Request;
@@ -12,16 +12,21 @@ fn id(request: MPI_Request) -> RequestId {
     request.0.expect("a guarded request is never null")
 }
 
-#[track_caller]
 #[inline]
-pub(crate) fn wait(request: MPI_Request) -> Status {
-    Status::from_core(ok_world(mpi_comm::wait(id(request))))
+pub(crate) fn wait(request: MPI_Request) -> Result<Status, Error> {
+    mpi_comm::wait(id(request)).map(Status::from_core)
 }
 
-#[track_caller]
 #[inline]
-pub(crate) fn test(request: MPI_Request) -> Option<Status> {
-    ok_world(mpi_comm::test(id(request))).map(Status::from_core)
+pub(crate) fn test(request: MPI_Request) -> Result<Option<Status>, Error> {
+    Ok(mpi_comm::test(id(request))?.map(Status::from_core))
+}
+
+/// What the request is, for people.
+#[cold]
+pub(crate) fn describe(request: MPI_Request) -> String {
+    let line = mpi_comm::engine().ok().and_then(|engine| engine.describe(id(request)));
+    line.unwrap_or_else(|| String::from("an operation that was complete when it began"))
 }
 
 /// Whether the request has completed; it stays to be completed.

@@ -27,14 +27,22 @@ pub(crate) fn ok<T>(comm: &Comm, result: Result<T, Error>) -> T {
     }
 }
 
-/// As [`ok`], for what concerns no communicator.
+/// As [`ok`], where only the error says which communicator it concerns, if any.
 #[track_caller]
 #[inline(always)]
 pub(crate) fn ok_world<T>(result: Result<T, Error>) -> T {
     match result {
         Ok(value) => value,
-        Err(error) => fatal(&error),
+        Err(error) => handled_somewhere(error),
     }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn handled_somewhere(error: Error) -> ! {
+    let error = mpi_comm::handle_by_context(error);
+    panic!("{error}")
 }
 
 #[cold]

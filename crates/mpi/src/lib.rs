@@ -27,6 +27,7 @@
 //! - [`datatype`]: which memory is a message; `#[derive(Equivalence)]`.
 //! - [`attribute`]: values of the program's own on a communicator.
 //! - [`raw`], [`ffi`]: the untyped face.
+//! - [`ext`]: what goes beyond rsmpi.
 //!
 //! # Features
 //! | feature | default | what it adds |
@@ -39,7 +40,7 @@
 //!
 //! # Errors
 //! Plain operations return no error. One that fails goes to its communicator's error handler, which prints what it
-//! knows in one line and ends the job. A panic while a [`Universe`](environment::Universe) is in scope ends the job
+//! knows in one line and ends the job. The traits of [`ext`] return errors as values instead. A panic while a [`Universe`](environment::Universe) is in scope ends the job
 //! with status 101, after its own message.
 //!
 //! # What never happens
@@ -56,6 +57,7 @@ pub mod datatype;
 mod engine;
 pub mod environment;
 mod error;
+pub mod ext;
 pub mod ffi;
 pub mod point_to_point;
 pub mod raw;

@@ -14,6 +14,7 @@ macro_rules! collective {
         /// As there.
         #[inline]
         pub fn $name(&self, $($arg: $ty),*) -> Result<(), Error> {
+            self.alive(stringify!($name))?;
             mpi_coll::$name(self.engine(), self.team(), $($arg),*)
         }
 
@@ -23,6 +24,7 @@ macro_rules! collective {
         /// As there.
         #[inline]
         pub fn $immediate(&self, $($arg: $ty),*) -> Result<RequestId, Error> {
+            self.alive(stringify!($name))?;
             mpi_coll::$immediate(self.engine(), self.team(), $($arg),*)
         }
 
@@ -32,6 +34,7 @@ macro_rules! collective {
         /// As there.
         #[inline]
         pub fn $init(&self, $($arg: $ty),*) -> Result<RequestId, Error> {
+            self.alive(stringify!($name))?;
             mpi_coll::$init(self.engine(), self.team(), $($arg),*)
         }
     };
@@ -132,6 +135,7 @@ impl Comm {
 
     /// Calls a neighbourhood collective with the neighbours of this process.
     fn near<T>(&self, call: impl FnOnce(Neighborhood<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        self.alive("neighborhood collective")?;
         let (sources, destinations) = self.neighbours()?;
         let grid = matches!(self.topology(), Topology::Cartesian(_));
         call(Neighborhood { sources: &sources, destinations: &destinations, grid })

@@ -23,6 +23,7 @@ impl Comm {
     /// # Errors
     /// `Other` when a copy callback fails, or no context id is left.
     pub fn dup(&self) -> Result<Comm, Error> {
+        self.alive("duplicate")?;
         let attributes = self.attributes().copied(self)?;
         let id = self.agree_with_all()?;
         self.like(id, attributes)
@@ -33,6 +34,7 @@ impl Comm {
     /// # Errors
     /// `Other` when a copy callback fails.
     pub fn idup(&self) -> Result<PendingComm, Error> {
+        self.alive("duplicate")?;
         let attributes = self.attributes().copied(self)?;
         let mut team = Team::all(self)?;
         team.bridge = self.bridge(&team);
@@ -50,6 +52,7 @@ impl Comm {
     /// # Errors
     /// `Arg` for a negative color; those of a new communicator.
     pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Comm>, Error> {
+        self.alive("split")?;
         if let Some(color) = color.filter(|color| *color < 0) {
             let detail = format!("color {color} is negative");
             return Err(self.attach(Error::new(ErrorClass::Arg, "split", detail)));
@@ -71,6 +74,7 @@ impl Comm {
     /// # Errors
     /// Those of a new communicator.
     pub fn split_type(&self, kind: SplitKind, key: i32) -> Result<Comm, Error> {
+        self.alive("split by shared memory")?;
         let SplitKind::Shared = kind;
         // One number where all are here: their nodes need not be told apart.
         let node = self.core().node;
@@ -93,6 +97,7 @@ impl Comm {
     /// # Errors
     /// `Group` when the group is none of this communicator's; those of a new communicator.
     pub fn create(&self, group: &Group) -> Result<Option<Comm>, Error> {
+        self.alive("create")?;
         if self.is_inter() {
             return self.create_inter(group);
         }
@@ -112,6 +117,7 @@ impl Comm {
     /// `Group` when the group is none of this communicator's, `Tag` for a negative tag; those of a
     /// new communicator.
     pub fn create_group(&self, group: &Group, tag: i32) -> Result<Option<Comm>, Error> {
+        self.alive("create group")?;
         if tag < 0 {
             let detail = format!("tag {tag} is negative");
             return Err(self.attach(Error::new(ErrorClass::Tag, "create group", detail)));

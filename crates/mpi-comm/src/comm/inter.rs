@@ -22,6 +22,7 @@ impl Comm {
     /// the leader gives no peer; those of a new communicator.
     pub fn intercomm_create(&self, leader: i32, peer: Option<(&Comm, i32)>, tag: i32) -> Result<Comm, Error> {
         const OP: &str = "inter-communicator create";
+        self.alive(OP)?;
         let fault = |class, detail: String| self.attach(Error::new(class, OP, detail));
         if self.is_inter() {
             return Err(fault(ErrorClass::Comm, String::from("the local side is an inter-communicator")));
@@ -56,6 +57,7 @@ impl Comm {
     /// # Errors
     /// `Comm` when this is no inter-communicator; those of a new communicator.
     pub fn merge(&self, high: bool) -> Result<Comm, Error> {
+        self.alive("merge")?;
         let Some(remote) = self.remote() else {
             let detail = "this is no inter-communicator";
             return Err(self.attach(Error::new(ErrorClass::Comm, "merge", detail)));

@@ -25,9 +25,9 @@ use crate::limits::MAX_OBJECT_NAME_BYTES;
 use crate::topology::Topology;
 use mpi_btl::Ep;
 use mpi_coll::Team as CollectiveTeam;
-use mpi_p2p::{Context, ContextSpec, Engine, Error};
+use mpi_p2p::{Context, ContextSpec, Engine, Error, ErrorClass};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
 /// A communicator. A clone is another handle to the same one; it is freed when the last is dropped,
 /// which is local and waits for nobody.
@@ -45,6 +45,13 @@ pub(crate) enum Plane {
     Near = 2,
     /// What this crate itself sends, inside the local group.
     Management = 3,
+}
+
+/// Communicators whose error handler is not the default, by id: requests remember no more than that.
+static OWN_HANDLERS: Mutex<Vec<(u32, Weak<Inner>)>> = Mutex::new(Vec::new());
+
+fn own_handlers() -> MutexGuard<'static, Vec<(u32, Weak<Inner>)>> {
+    OWN_HANDLERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Inner {
@@ -134,7 +141,8 @@ impl Comm {
         };
         let groups = [Some(&parts.group), parts.remote.as_ref().map(|remote| &remote.group)];
         let link = core.beyond.as_ref().and_then(|beyond| beyond.link(groups.into_iter().flatten()));
-        Ok(Comm(Arc::new(Inner {
+        let default = matches!(parts.handler, ErrorHandler::Fatal);
+        let comm = Comm(Arc::new(Inner {
             engine: core.engine.clone(),
             targets: targets.size(),
             p2p: context(Plane::PointToPoint, &peers)?,
@@ -151,7 +159,11 @@ impl Comm {
             one_sided: OnceLock::new(),
             handles: AtomicUsize::new(1),
             id: parts.id,
-        })))
+        }));
+        if !default {
+            comm.set_error_handler(comm.error_handler());
+        }
+        Ok(comm)
     }
 
     /// Rank of the calling process in its own group.
@@ -249,7 +261,23 @@ impl Comm {
 
     /// Sets the error handler.
     pub fn set_error_handler(&self, handler: ErrorHandler) {
+        let default = matches!(handler, ErrorHandler::Fatal);
         *self.0.handler.write().unwrap_or_else(PoisonError::into_inner) = handler;
+        let mut own = own_handlers();
+        own.retain(|(_, comm)| comm.strong_count() > 0 && !comm.ptr_eq(&Arc::downgrade(&self.0)));
+        if !default {
+            own.push((self.context_id(), Arc::downgrade(&self.0)));
+        }
+    }
+
+    /// The communicator of a context, if its error handler is another than the default.
+    pub(crate) fn with_own_handler(context: u32) -> Option<Comm> {
+        let own = own_handlers();
+        // Ids are used again, so that the latest entry counts.
+        let found = own.iter().rev().find(|(id, _)| *id == context >> 2)?;
+        let comm = Comm(found.1.upgrade()?);
+        comm.0.handles.fetch_add(1, Ordering::Relaxed);
+        Some(comm)
     }
 
     /// Frees the communicator when this is its last handle. Local: waits for nobody.
@@ -324,11 +352,25 @@ impl Comm {
         (self.0.operations.fetch_add(1, Ordering::Relaxed) & 0x3FFF_FFFF) as i32
     }
 
+    /// Refuses an operation after finalisation.
+    ///
+    /// # Errors
+    /// `Other`.
+    #[inline]
+    pub fn alive(&self, op: &'static str) -> Result<(), Error> {
+        if self.0.engine.is_closed() { Err(self.over(op)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn over(&self, op: &'static str) -> Error {
+        self.attach(Error::new(ErrorClass::Other, op, "MPI is finalised"))
+    }
+
     /// An error under this communicator's name.
     #[cold]
     pub(crate) fn attach(&self, mut error: Error) -> Error {
         if error.comm.is_none() {
-            error.comm = Some((self.name(), self.context_id()));
+            error.comm = Some((self.name(), self.0.p2p.id()));
         }
         error
     }

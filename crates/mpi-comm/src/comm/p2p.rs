@@ -342,6 +342,9 @@ impl Comm {
         };
         let mut error = self.attach(Error::new(class, op, detail));
         error.outgoing = outgoing;
+        // What is wrong is said in words; the rest of the two says whose message it is.
+        error.peer = rank.filter(|rank| class != ErrorClass::Rank && *rank >= 0);
+        error.tag = tag.filter(|tag| *tag >= 0);
         error
     }
 }

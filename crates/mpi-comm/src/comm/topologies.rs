@@ -16,6 +16,7 @@ impl Comm {
     /// `Dims` for a grid that cannot be, or that is larger than the communicator; those of a new
     /// communicator.
     pub fn cart_create(&self, dims: &[i32], periods: &[bool], reorder: bool) -> Result<Option<Comm>, Error> {
+        self.alive("cartesian create")?;
         // Ranks on a node are equally near to each other, and the launcher placed them.
         let _ = reorder;
         let grid = self.fitting_grid(dims, periods)?;
@@ -61,6 +62,7 @@ impl Comm {
     /// # Errors
     /// `Topology` without a grid, `Dims` for a wrong number of flags; those of a new communicator.
     pub fn cart_sub(&self, keep: &[bool]) -> Result<Comm, Error> {
+        self.alive("cartesian sub-grids")?;
         let grid = self.cartesian()?;
         let (sub, color, key) = grid.sub(self.rank() as i32, keep).map_err(|e| self.attach(e))?;
         let ranks = self.ranks_like(u64::from(color), key as i32)?;
@@ -75,6 +77,7 @@ impl Comm {
     /// As [`Graph::new`]; `Arg` when there are more nodes than processes; those of a new
     /// communicator.
     pub fn graph_create(&self, index: &[i32], edges: &[i32], reorder: bool) -> Result<Option<Comm>, Error> {
+        self.alive("graph create")?;
         let _ = reorder;
         let graph = Graph::new(index, edges).map_err(|e| self.attach(e))?;
         self.fits(ErrorClass::Arg, "graph create", graph.nodes())?;
@@ -101,6 +104,7 @@ impl Comm {
     /// for each edge; those of a new communicator.
     pub fn dist_graph_create_adjacent(&self, graph: DistGraph, reorder: bool) -> Result<Comm, Error> {
         const OP: &str = "distributed graph create";
+        self.alive(OP)?;
         let _ = reorder;
         if let Some(rank) = graph.sources.iter().chain(&graph.destinations).find(|r| **r >= self.size()) {
             let detail = format!("an edge leads to rank {rank} of {}", self.size());
@@ -136,6 +140,7 @@ impl Comm {
         weights: Option<&[i32]>,
         reorder: bool,
     ) -> Result<Comm, Error> {
+        self.alive("distributed graph create")?;
         let edges = self.edges(sources, degrees, destinations, weights)?;
         let team = Team::all(self)?;
         // Every process learns the number of edges of each, then all edges, and keeps its own.

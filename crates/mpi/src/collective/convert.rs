@@ -49,7 +49,7 @@ fn converted(
 }
 
 fn fail(comm: &Comm, detail: String) -> Error {
-    Error::new(ErrorClass::Type, "reduction", detail).on(comm.name(), comm.context_id())
+    Error::new(ErrorClass::Type, "reduction", detail).on(comm.name(), comm.context().id())
 }
 
 /// A primitive integer: its width in bytes, and whether it has a sign.

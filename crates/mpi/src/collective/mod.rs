@@ -15,11 +15,12 @@
 //! assert_eq!(sum, world.size() * (world.size() - 1) / 2);
 //! ```
 
+pub(crate) mod call;
 mod communicator;
 mod convert;
 pub(crate) mod operation;
-mod parts;
-mod root;
+pub(crate) mod parts;
+pub(crate) mod root;
 mod spawn;
 
 pub use self::communicator::CommunicatorCollectives;

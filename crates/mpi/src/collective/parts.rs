@@ -1,16 +1,16 @@
 //! Buffers in parts, one for each rank, as the layers below take them.
 
-use mpi_coll::InPlaceOr;
+use mpi_coll::{InPlaceOr, Root};
 use mpi_comm::Comm;
 use mpi_datatype::{DatatypeError, RecvBlocks, RecvBuf, SendBlocks, SendBuf};
 use mpi_p2p::{Error, ErrorClass, RequestId};
 
-use crate::Count;
 use crate::datatype::traits::*;
 use crate::datatype::{core_type, recv_buf, send_buf};
 use crate::error;
 use crate::ffi::MPI_Request;
 use crate::request::{Request, Scope};
+use crate::{Count, Rank};
 
 /// What a rank sends.
 #[inline(always)]
@@ -53,25 +53,28 @@ pub(super) struct Parts {
 impl Parts {
     /// Those of a partitioned buffer.
     ///
-    /// # Panics
-    /// If a count is negative.
-    pub fn of<P: Partitioned + ?Sized>(buffer: &P) -> Parts {
-        let count =
-            |&n: &Count| usize::try_from(n).unwrap_or_else(|_| panic!("a part cannot hold {n} elements"));
-        Parts {
-            counts: buffer.counts().iter().map(count).collect(),
+    /// # Errors
+    /// `Count` for a negative count.
+    pub fn of<P: Partitioned + ?Sized>(comm: &Comm, buffer: &P) -> Result<Parts, Error> {
+        let count = |(rank, &n): (usize, &Count)| {
+            usize::try_from(n).map_err(|_| {
+                let detail = format!("the part of rank {rank} cannot hold {n} elements");
+                on(comm, Error::new(ErrorClass::Count, "partition", detail))
+            })
+        };
+        Ok(Parts {
+            counts: buffer.counts().iter().enumerate().map(count).collect::<Result<_, _>>()?,
             displacements: buffer.displs().iter().map(|&d| d as isize).collect(),
-        }
+        })
     }
 
     /// The parts to send.
-    #[track_caller]
     pub fn send<'a, B: PartitionedBuffer + ?Sized>(
         &'a self,
         comm: &Comm,
         buffer: &B,
         datatype: &'a B::Out,
-    ) -> SendBlocks<'a> {
+    ) -> Result<SendBlocks<'a>, Error> {
         let start = buffer.pointer().cast();
         // SAFETY: the partition lies inside its buffer, which stays borrowed until the operation is over.
         let blocks =
@@ -80,13 +83,12 @@ impl Parts {
     }
 
     /// The parts to receive.
-    #[track_caller]
     pub fn recv<'a, B: PartitionedBufferMut + ?Sized>(
         &'a self,
         comm: &Comm,
         buffer: &mut B,
         datatype: &'a B::Out,
-    ) -> RecvBlocks<'a> {
+    ) -> Result<RecvBlocks<'a>, Error> {
         let start = buffer.pointer_mut().cast();
         // SAFETY: as for `send`, with a mutable borrow.
         let blocks =
@@ -95,9 +97,69 @@ impl Parts {
     }
 }
 
-#[track_caller]
-fn made<T>(comm: &Comm, blocks: Result<T, DatatypeError>) -> T {
-    error::ok(comm, blocks.map_err(|fault| Error::new(ErrorClass::Arg, "partition", fault.to_string())))
+fn made<T>(comm: &Comm, blocks: Result<T, DatatypeError>) -> Result<T, Error> {
+    blocks.map_err(|fault| on(comm, Error::new(ErrorClass::Arg, "partition", fault.to_string())))
+}
+
+/// The error under the communicator's name.
+fn on(comm: &Comm, error: Error) -> Error {
+    error.on(comm.name(), comm.context().id())
+}
+
+/// Whether this rank is the root. Ranks of roots are those of the other group in an inter-communicator, where the root
+/// itself goes by a name of its own.
+pub(crate) fn is_root(comm: &Comm, root: Root) -> bool {
+    match root {
+        Root::Root => comm.is_inter(),
+        Root::Null => false,
+        Root::Rank(rank) => !comm.is_inter() && comm.rank() as usize == rank,
+    }
+}
+
+/// What the root alone calls.
+///
+/// # Errors
+/// `Root` elsewhere.
+pub(crate) fn only_root(comm: &Comm, root: Root) -> Result<(), Error> {
+    match is_root(comm, root) {
+        true => Ok(()),
+        false => Err(wrong_root(comm, "only the root calls the method named `_root`", root)),
+    }
+}
+
+/// What all but the root call.
+///
+/// # Errors
+/// `Root` on the root.
+pub(super) fn not_root(comm: &Comm, root: Root) -> Result<(), Error> {
+    match is_root(comm, root) {
+        false => Ok(()),
+        true => Err(wrong_root(comm, "the root calls the method named `_root`", root)),
+    }
+}
+
+#[cold]
+fn wrong_root(comm: &Comm, rule: &str, root: Root) -> Error {
+    let root = match root {
+        Root::Root => String::from("of this group"),
+        Root::Null => String::from("in the other group"),
+        Root::Rank(rank) => format!("rank {}", rank as Rank),
+    };
+    let detail = format!("{rule}: this is rank {}, and the root is {root}", comm.rank());
+    on(comm, Error::new(ErrorClass::Root, "collective", detail))
+}
+
+/// The send buffer of a reduction that is scattered holds one part for each rank.
+///
+/// # Errors
+/// `Count` where it does not.
+pub(super) fn one_part(comm: &Comm, whole: usize, part: usize) -> Result<(), Error> {
+    let ranks = comm.size() as usize;
+    if part.checked_mul(ranks) == Some(whole) {
+        return Ok(());
+    }
+    let detail = format!("{whole} elements are not {part} for each of {ranks} ranks");
+    Err(on(comm, Error::new(ErrorClass::Count, "reduce_scatter_block", detail)))
 }
 
 /// Guards a collective that was started.

@@ -605,20 +605,3 @@ pub unsafe extern "C" fn MPI_Cart_sub(comm: MPI_Comm, keep: *const c_int, newcom
         })
     }
 }
-
-/// What happens to errors on a communicator.
-///
-/// # Safety
-/// The communicator lives.
-pub unsafe extern "C" fn MPI_Comm_set_errhandler(comm: MPI_Comm, handler: MPI_Errhandler) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        call_on(comm, |comm| {
-            comm.set_error_handler(match handler {
-                MPI_Errhandler::RETURN => mpi_comm::ErrorHandler::Return,
-                _ => mpi_comm::ErrorHandler::Fatal,
-            });
-            Ok(())
-        })
-    }
-}

@@ -161,6 +161,8 @@ externs! {
     RSMPI_BXOR: MPI_Op = MPI_Op::BXOR, "Bitwise exclusive or.";
     RSMPI_ERRORS_ARE_FATAL: MPI_Errhandler = MPI_Errhandler::FATAL, "An error ends the job.";
     RSMPI_ERRORS_RETURN: MPI_Errhandler = MPI_Errhandler::RETURN, "An error is returned.";
+    RSMPI_ERRORS_ABORT: MPI_Errhandler = MPI_Errhandler::ABORT, "An error ends the processes of the communicator.";
+    RSMPI_ERRHANDLER_NULL: MPI_Errhandler = MPI_Errhandler::NULL, "No error handler.";
     RSMPI_FILE_NULL: MPI_File = MPI_File::NULL, "No file.";
     RSMPI_INFO_NULL: MPI_Info = MPI_Info::NULL, "No info object.";
     RSMPI_WIN_NULL: MPI_Win = MPI_Win::NULL, "No window.";

@@ -70,7 +70,7 @@ pointer_handle!(
 );
 pointer_handle!(
     /// Names an error handler.
-    MPI_Errhandler => ()
+    MPI_Errhandler => mpi_comm::ErrorHandler
 );
 pointer_handle!(
     /// Names a window of one-sided communication.
@@ -86,6 +86,21 @@ pointer_handle!(
 pub struct MessageObject {
     pub(crate) comm: Comm,
     pub(crate) matched: Matched,
+}
+
+impl MessageObject {
+    /// What it is, for people.
+    pub(crate) fn describe(&self) -> String {
+        let found = match &self.matched {
+            Matched::Message(message) => self.comm.engine().matched(message),
+            Matched::Null => None,
+        };
+        let name = self.comm.name();
+        found.map_or_else(
+            || format!("a message on \"{name}\""),
+            |s| format!("{} bytes on \"{name}\" from rank {} tag {}", s.bytes, s.source, s.tag),
+        )
+    }
 }
 
 /// Names a running operation; all zero is "no request".
@@ -345,6 +360,15 @@ impl MPI_Message {
         }
     }
 
+    /// The message; `None` for the null handle and that of the null process.
+    ///
+    /// # Safety
+    /// The handle is one of these, or came from `of` and was not taken; the object lives for `'a`.
+    pub(crate) unsafe fn object<'a>(self) -> Option<&'a MessageObject> {
+        // SAFETY: the caller's promise.
+        (!matches!(self, Self::NULL | Self::NO_PROC)).then(|| unsafe { &*self.0 })
+    }
+
     /// The message; `None` for that of the null process.
     ///
     /// # Safety
@@ -367,8 +391,48 @@ impl MPI_Info {
 }
 
 impl MPI_Errhandler {
+    pub(crate) const NULL: MPI_Errhandler = MPI_Errhandler(mark(0x140));
     pub(crate) const FATAL: MPI_Errhandler = MPI_Errhandler(mark(0x141));
     pub(crate) const RETURN: MPI_Errhandler = MPI_Errhandler(mark(0x142));
+    pub(crate) const ABORT: MPI_Errhandler = MPI_Errhandler(mark(0x143));
+
+    /// Hands out a handler; the predefined ones have handles of their own.
+    pub(crate) fn give(handler: mpi_comm::ErrorHandler) -> MPI_Errhandler {
+        match handler {
+            mpi_comm::ErrorHandler::Fatal => Self::FATAL,
+            mpi_comm::ErrorHandler::Abort => Self::ABORT,
+            mpi_comm::ErrorHandler::Return => Self::RETURN,
+            made => MPI_Errhandler(Box::into_raw(Box::new(made))),
+        }
+    }
+
+    /// The handler.
+    ///
+    /// # Safety
+    /// The handle is null or predefined, or came from `give` and was not dropped.
+    pub(crate) unsafe fn get(self) -> Result<mpi_comm::ErrorHandler, Error> {
+        match self {
+            Self::NULL => {
+                Err(Error::new(ErrorClass::Errhandler, "call", "the null error handler handles nothing"))
+            }
+            Self::FATAL => Ok(mpi_comm::ErrorHandler::Fatal),
+            Self::ABORT => Ok(mpi_comm::ErrorHandler::Abort),
+            Self::RETURN => Ok(mpi_comm::ErrorHandler::Return),
+            // SAFETY: the caller's promise.
+            made => Ok(unsafe { &*made.0 }.clone()),
+        }
+    }
+
+    /// Drops what the handle names, if the program made it.
+    ///
+    /// # Safety
+    /// The handle came from `give` and is not used again.
+    pub(crate) unsafe fn drop_object(self) {
+        if !matches!(self, Self::NULL | Self::FATAL | Self::ABORT | Self::RETURN) {
+            // SAFETY: the caller's promise.
+            drop(unsafe { Box::from_raw(self.0.cast_mut()) });
+        }
+    }
 }
 
 impl MPI_Win {

@@ -1,6 +1,6 @@
 //! Where messages go.
 
-use mpi_p2p::SendMode;
+use mpi_p2p::{Error, SendMode};
 
 use super::to;
 use crate::Tag;
@@ -23,6 +23,7 @@ pub trait Destination: AsCommunicator {
 
     /// Sends with the tag (MPI-4.1 §3.2.1, `MPI_Send`).
     #[inline]
+    #[track_caller]
     fn send_with_tag<Buf>(&self, buf: &Buf, tag: Tag)
     where
         Buf: ?Sized + Buffer,
@@ -32,6 +33,7 @@ pub trait Destination: AsCommunicator {
 
     /// Sends (`MPI_Send`).
     #[inline]
+    #[track_caller]
     fn send<Buf>(&self, buf: &Buf)
     where
         Buf: ?Sized + Buffer,
@@ -41,6 +43,7 @@ pub trait Destination: AsCommunicator {
 
     /// Sends with the tag from the attached buffer, see
     /// [`Universe::set_buffer_size`](crate::environment::Universe::set_buffer_size) (`MPI_Bsend`).
+    #[track_caller]
     fn buffered_send_with_tag<Buf>(&self, buf: &Buf, tag: Tag)
     where
         Buf: ?Sized + Buffer,
@@ -49,6 +52,7 @@ pub trait Destination: AsCommunicator {
     }
 
     /// Sends from the attached buffer (`MPI_Bsend`).
+    #[track_caller]
     fn buffered_send<Buf>(&self, buf: &Buf)
     where
         Buf: ?Sized + Buffer,
@@ -57,6 +61,7 @@ pub trait Destination: AsCommunicator {
     }
 
     /// Sends with the tag, and returns when the receive has begun (`MPI_Ssend`).
+    #[track_caller]
     fn synchronous_send_with_tag<Buf>(&self, buf: &Buf, tag: Tag)
     where
         Buf: ?Sized + Buffer,
@@ -65,6 +70,7 @@ pub trait Destination: AsCommunicator {
     }
 
     /// Sends, and returns when the receive has begun (`MPI_Ssend`).
+    #[track_caller]
     fn synchronous_send<Buf>(&self, buf: &Buf)
     where
         Buf: ?Sized + Buffer,
@@ -76,6 +82,7 @@ pub trait Destination: AsCommunicator {
     ///
     /// # Safety
     /// The receive must have been posted.
+    #[track_caller]
     unsafe fn ready_send_with_tag<Buf>(&self, buf: &Buf, tag: Tag)
     where
         Buf: ?Sized + Buffer,
@@ -87,6 +94,7 @@ pub trait Destination: AsCommunicator {
     ///
     /// # Safety
     /// The receive must have been posted.
+    #[track_caller]
     unsafe fn ready_send<Buf>(&self, buf: &Buf)
     where
         Buf: ?Sized + Buffer,
@@ -96,6 +104,7 @@ pub trait Destination: AsCommunicator {
 
     /// Starts to send with the tag (MPI-4.1 §3.7.2, `MPI_Isend`).
     #[inline]
+    #[track_caller]
     fn immediate_send_with_tag<'a, Sc, Buf>(&self, scope: Sc, buf: &'a Buf, tag: Tag) -> Request<'a, Buf, Sc>
     where
         Buf: ?Sized + 'a + Buffer,
@@ -106,6 +115,7 @@ pub trait Destination: AsCommunicator {
 
     /// Starts to send (`MPI_Isend`).
     #[inline]
+    #[track_caller]
     fn immediate_send<'a, Sc, Buf>(&self, scope: Sc, buf: &'a Buf) -> Request<'a, Buf, Sc>
     where
         Buf: ?Sized + 'a + Buffer,
@@ -115,6 +125,7 @@ pub trait Destination: AsCommunicator {
     }
 
     /// Starts to send with the tag from the attached buffer (`MPI_Ibsend`).
+    #[track_caller]
     fn immediate_buffered_send_with_tag<'a, Sc, Buf>(
         &self,
         scope: Sc,
@@ -129,6 +140,7 @@ pub trait Destination: AsCommunicator {
     }
 
     /// Starts to send from the attached buffer (`MPI_Ibsend`).
+    #[track_caller]
     fn immediate_buffered_send<'a, Sc, Buf>(&self, scope: Sc, buf: &'a Buf) -> Request<'a, Buf, Sc>
     where
         Buf: ?Sized + 'a + Buffer,
@@ -138,6 +150,7 @@ pub trait Destination: AsCommunicator {
     }
 
     /// Starts to send with the tag; complete when the receive has begun (`MPI_Issend`).
+    #[track_caller]
     fn immediate_synchronous_send_with_tag<'a, Sc, Buf>(
         &self,
         scope: Sc,
@@ -152,6 +165,7 @@ pub trait Destination: AsCommunicator {
     }
 
     /// Starts to send; complete when the receive has begun (`MPI_Issend`).
+    #[track_caller]
     fn immediate_synchronous_send<'a, Sc, Buf>(&self, scope: Sc, buf: &'a Buf) -> Request<'a, Buf, Sc>
     where
         Buf: ?Sized + 'a + Buffer,
@@ -164,6 +178,7 @@ pub trait Destination: AsCommunicator {
     ///
     /// # Safety
     /// The receive must have been posted.
+    #[track_caller]
     unsafe fn immediate_ready_send_with_tag<'a, Sc, Buf>(
         &self,
         scope: Sc,
@@ -181,6 +196,7 @@ pub trait Destination: AsCommunicator {
     ///
     /// # Safety
     /// The receive must have been posted.
+    #[track_caller]
     unsafe fn immediate_ready_send<'a, Sc, Buf>(&self, scope: Sc, buf: &'a Buf) -> Request<'a, Buf, Sc>
     where
         Buf: ?Sized + 'a + Buffer,
@@ -204,9 +220,7 @@ where
     D: Destination + ?Sized,
     B: Buffer + ?Sized,
 {
-    let comm = core_comm(destination.as_communicator());
-    let datatype = buf.as_datatype();
-    ok(comm, comm.send(to(destination.destination_rank()), tag, send_buf(buf, &datatype), mode));
+    ok(core_comm(destination.as_communicator()), send(destination, buf, tag, mode));
 }
 
 #[inline(always)]
@@ -223,10 +237,34 @@ where
     B: 'a + Buffer + ?Sized,
     Sc: Scope<'a>,
 {
+    let request = start(destination, buf, tag, mode);
+    let request = ok(core_comm(destination.as_communicator()), request);
+    // SAFETY: the operation uses `buf` alone, which the request keeps borrowed.
+    unsafe { Request::from_raw(request, buf, scope) }
+}
+
+/// Sends.
+#[inline(always)]
+pub(crate) fn send<D, B>(destination: &D, buf: &B, tag: Tag, mode: SendMode) -> Result<(), Error>
+where
+    D: Destination + ?Sized,
+    B: Buffer + ?Sized,
+{
+    let comm = core_comm(destination.as_communicator());
+    let datatype = buf.as_datatype();
+    comm.send(to(destination.destination_rank()), tag, send_buf(buf, &datatype), mode)
+}
+
+/// Starts a send that uses `buf` until it has completed.
+#[inline(always)]
+pub(crate) fn start<D, B>(destination: &D, buf: &B, tag: Tag, mode: SendMode) -> Result<MPI_Request, Error>
+where
+    D: Destination + ?Sized,
+    B: Buffer + ?Sized,
+{
     let comm = core_comm(destination.as_communicator());
     let datatype = buf.as_datatype();
     let buffer = send_buf(buf, &datatype);
-    let request = ok(comm, comm.isend(to(destination.destination_rank()), tag, buffer, mode));
-    // SAFETY: the operation uses `buf` alone, which the request keeps borrowed.
-    unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) }
+    let request = comm.isend(to(destination.destination_rank()), tag, buffer, mode)?;
+    Ok(MPI_Request(Some(request)))
 }

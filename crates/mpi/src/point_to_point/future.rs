@@ -1,10 +1,14 @@
 //! One value that is being received.
 
 use std::alloc::{self, Layout};
-use std::mem;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
-use super::{Status, empty_message};
+use mpi_comm::Comm;
+
+use super::Status;
+use super::received::{Received, whole};
 use crate::datatype::core_type;
 use crate::datatype::traits::*;
 use crate::ffi::MPI_Request;
@@ -17,29 +21,60 @@ use crate::request::{Request, StaticScope};
 /// Dropping it before the value has arrived panics.
 #[must_use]
 pub struct ReceiveFuture<T> {
-    val: NonNull<T>,
+    /// Stays where it is when the future is dropped before the operation is over, which writes there.
+    place: ManuallyDrop<Place>,
+    comm: Comm,
     req: Option<Request<'static, ()>>,
+    phantom: PhantomData<T>,
 }
 
 /// Memory for a value that is to arrive.
-pub(super) fn place(layout: Layout) -> NonNull<u8> {
-    if layout.size() == 0 {
-        return layout_dangling(layout);
-    }
-    // SAFETY: the size is not zero.
-    let place = unsafe { alloc::alloc_zeroed(layout) };
-    NonNull::new(place).unwrap_or_else(|| alloc::handle_alloc_error(layout))
+pub(crate) struct Place {
+    at: NonNull<u8>,
+    layout: Layout,
 }
 
-fn layout_dangling(layout: Layout) -> NonNull<u8> {
-    NonNull::new(std::ptr::without_provenance_mut(layout.align())).expect("no alignment is zero")
+impl Place {
+    pub(crate) fn new(layout: Layout) -> Place {
+        let dangling = || NonNull::new(std::ptr::without_provenance_mut(layout.align()));
+        let at = match layout.size() {
+            0 => dangling(),
+            // SAFETY: the size is not zero.
+            _ => NonNull::new(unsafe { alloc::alloc_zeroed(layout) }),
+        };
+        Place { at: at.unwrap_or_else(|| alloc::handle_alloc_error(layout)), layout }
+    }
+
+    pub(crate) fn pointer(&self) -> *mut u8 {
+        self.at.as_ptr()
+    }
+}
+
+// SAFETY: it is memory that nothing else refers to.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.layout.size() != 0 {
+            // SAFETY: the memory came from `new`, with this layout.
+            unsafe { alloc::dealloc(self.at.as_ptr(), self.layout) };
+        }
+    }
 }
 
 impl<T> ReceiveFuture<T> {
-    pub(super) fn new(val: NonNull<T>, request: MPI_Request) -> Self {
-        // SAFETY: the operation uses the memory at `val` alone, which is kept until it is over.
+    #[track_caller]
+    pub(super) fn new(comm: &Comm, place: Place, request: MPI_Request) -> Self {
+        // SAFETY: the operation uses the memory at `place` alone, which is kept until it is over.
         let req = unsafe { Request::from_raw(request, &(), StaticScope) };
-        ReceiveFuture { val, req: Some(req) }
+        ReceiveFuture {
+            place: ManuallyDrop::new(place),
+            comm: comm.clone(),
+            req: Some(req),
+            phantom: PhantomData,
+        }
     }
 }
 
@@ -51,9 +86,10 @@ where
     ///
     /// # Panics
     /// If the message is empty, or too short to be a value.
+    #[track_caller]
     pub fn get(mut self) -> (T, Status) {
-        let status = self.req.take().expect("a future holds its request until it has completed").wait();
-        self.take(status)
+        let status = self.request().wait();
+        whole(self.take(status))
     }
 
     /// The value, if it has arrived; if not, gives the future back.
@@ -63,9 +99,10 @@ where
     ///
     /// # Panics
     /// If the message is empty, or too short to be a value.
+    #[track_caller]
     pub fn r#try(mut self) -> Result<(T, Status), Self> {
-        match self.req.take().expect("a future holds its request until it has completed").test() {
-            Ok(status) => Ok(self.take(status)),
+        match self.request().test() {
+            Ok(status) => Ok(whole(self.take(status))),
             Err(request) => {
                 self.req = Some(request);
                 Err(self)
@@ -73,13 +110,26 @@ where
         }
     }
 
-    fn take(self, status: Status) -> (T, Status) {
+    /// The request, which the caller completes.
+    pub(crate) fn request(&mut self) -> Request<'static, ()> {
+        self.req.take().expect("a future holds its request until it has completed")
+    }
+
+    /// The request, which still runs.
+    pub(crate) fn give_back(&mut self, request: Request<'static, ()>) {
+        self.req = Some(request);
+    }
+
+    /// What has arrived, now that the request has completed.
+    pub(crate) fn take(self, status: Status) -> Received<T> {
+        assert!(self.req.is_none(), "the value is not there before the request has completed");
         let datatype = T::equivalent_datatype();
-        if status.is_short_of(core_type(&datatype).size()) {
-            empty_message(&status, core_type(&datatype).size());
+        // SAFETY: the place has the size and alignment of a value. A whole value that arrived is valid, as
+        // `Equivalence` promises, and read once.
+        unsafe {
+            let value = self.place.pointer().cast::<MaybeUninit<T>>().read();
+            Received::of(&self.comm, value, status, core_type(&datatype).size())
         }
-        // SAFETY: a whole value arrived, and `Equivalence` promises that it is valid. It is read once.
-        (unsafe { self.val.read() }, status)
     }
 }
 
@@ -89,9 +139,7 @@ impl<T> Drop for ReceiveFuture<T> {
             drop(request); // panics, and the memory stays: the operation still writes to it
             return;
         }
-        if mem::size_of::<T>() != 0 {
-            // SAFETY: the memory came from `place`, and the operation is over.
-            unsafe { alloc::dealloc(self.val.as_ptr().cast(), Layout::new::<T>()) };
-        }
+        // SAFETY: the operation is over, and nothing uses the place after this.
+        unsafe { ManuallyDrop::drop(&mut self.place) };
     }
 }

@@ -16,11 +16,12 @@
 //! assert_eq!(token, status.source_rank());
 //! ```
 
-mod destination;
-mod exchange;
+pub(crate) mod destination;
+pub(crate) mod exchange;
 mod future;
 mod message;
-mod source;
+pub(crate) mod received;
+pub(crate) mod source;
 mod status;
 
 use mpi_comm::{Dest, Source as From};
@@ -45,13 +46,13 @@ pub mod traits {
 
 /// Where a message goes, from a rank with its special values.
 #[inline(always)]
-fn to(rank: Rank) -> Dest {
+pub(crate) fn to(rank: Rank) -> Dest {
     if rank == MPI_PROC_NULL { Dest::Null } else { Dest::Rank(rank) }
 }
 
 /// Where a message comes from, from a rank with its special values.
 #[inline(always)]
-fn from(rank: Rank) -> From {
+pub(crate) fn from(rank: Rank) -> From {
     match rank {
         MPI_ANY_SOURCE => From::Any,
         MPI_PROC_NULL => From::Null,
@@ -61,18 +62,6 @@ fn from(rank: Rank) -> From {
 
 /// What a receive matches, from a tag with its special value.
 #[inline(always)]
-fn tagged(tag: Tag) -> CoreTag {
+pub(crate) fn tagged(tag: Tag) -> CoreTag {
     if tag == MPI_ANY_TAG { CoreTag::Any } else { CoreTag::Is(tag) }
-}
-
-#[cold]
-#[inline(never)]
-#[track_caller]
-fn empty_message(status: &Status, wanted: usize) -> ! {
-    panic!(
-        "receive from rank {} tag {}: received an empty message ({} bytes) where one value of {wanted} bytes was expected",
-        status.source_rank(),
-        status.tag(),
-        status.bytes()
-    );
 }

@@ -1,16 +1,11 @@
 //! Where messages come from.
 
-use std::alloc::Layout;
-use std::mem::MaybeUninit;
-
-use mpi_datatype::RecvBuf;
-
-use super::{MatchedReceiveVec, Message, ReceiveFuture, Status, empty_message, from, tagged};
+use super::received::whole;
+use super::{MatchedReceiveVec, Message, ReceiveFuture, Status};
 use crate::Tag;
 use crate::datatype::traits::*;
-use crate::datatype::{core_type, recv_buf};
 use crate::error::ok;
-use crate::ffi::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_Request};
+use crate::ffi::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use crate::request::{Request, Scope};
 use crate::topology::traits::*;
 use crate::topology::{AnyProcess, Process, Rank, core_comm};
@@ -27,25 +22,26 @@ pub unsafe trait Source: AsCommunicator {
 
     /// Waits for a message with the tag and says what is known of it, without receiving it (MPI-4.1 §3.8.1,
     /// `MPI_Probe`).
+    #[track_caller]
     fn probe_with_tag(&self, tag: Tag) -> Status {
-        let comm = core_comm(self.as_communicator());
-        Status::from_core(ok(comm, comm.probe(from(self.source_rank()), tagged(tag))))
+        done(self, call::probe(self, tag))
     }
 
     /// Waits for a message and says what is known of it, without receiving it (`MPI_Probe`).
+    #[track_caller]
     fn probe(&self) -> Status {
         self.probe_with_tag(MPI_ANY_TAG)
     }
 
     /// Waits for a message with the tag and sets it aside, so that only [`Message`] can receive it (MPI-4.1 §3.8.2,
     /// `MPI_Mprobe`).
+    #[track_caller]
     fn matched_probe_with_tag(&self, tag: Tag) -> (Message, Status) {
-        let comm = core_comm(self.as_communicator());
-        let (message, status) = ok(comm, comm.mprobe(from(self.source_rank()), tagged(tag)));
-        (Message::new(comm, message), Status::from_core(status))
+        done(self, call::matched_probe(self, tag))
     }
 
     /// Waits for a message and sets it aside, so that only [`Message`] can receive it (`MPI_Mprobe`).
+    #[track_caller]
     fn matched_probe(&self) -> (Message, Status) {
         self.matched_probe_with_tag(MPI_ANY_TAG)
     }
@@ -55,21 +51,12 @@ pub unsafe trait Source: AsCommunicator {
     /// # Panics
     /// If the message is empty, or too short to be a value.
     #[inline]
+    #[track_caller]
     fn receive_with_tag<Msg>(&self, tag: Tag) -> (Msg, Status)
     where
         Msg: Equivalence,
     {
-        let comm = core_comm(self.as_communicator());
-        let datatype = Msg::equivalent_datatype();
-        let mut value = MaybeUninit::<Msg>::uninit();
-        // SAFETY: there is room for one value; the call is over before the value is looked at.
-        let room = unsafe { RecvBuf::new(value.as_mut_ptr().cast(), 1, core_type(&datatype)) };
-        let status = Status::from_core(ok(comm, comm.recv(from(self.source_rank()), tagged(tag), room)));
-        if status.is_short_of(room.bytes()) {
-            empty_message(&status, room.bytes());
-        }
-        // SAFETY: a whole value arrived, and `Equivalence` promises that it is valid.
-        (unsafe { value.assume_init() }, status)
+        whole(done(self, call::receive(self, tag)))
     }
 
     /// Receives one value (`MPI_Recv`).
@@ -77,6 +64,7 @@ pub unsafe trait Source: AsCommunicator {
     /// # Panics
     /// If the message is empty, or too short to be a value.
     #[inline]
+    #[track_caller]
     fn receive<Msg>(&self) -> (Msg, Status)
     where
         Msg: Equivalence,
@@ -86,18 +74,17 @@ pub unsafe trait Source: AsCommunicator {
 
     /// Receives a message with the tag into a buffer, which may be longer than the message (`MPI_Recv`).
     #[inline]
+    #[track_caller]
     fn receive_into_with_tag<Buf>(&self, buf: &mut Buf, tag: Tag) -> Status
     where
         Buf: ?Sized + BufferMut,
     {
-        let comm = core_comm(self.as_communicator());
-        let datatype = buf.as_datatype();
-        let room = recv_buf(buf, &datatype);
-        Status::from_core(ok(comm, comm.recv(from(self.source_rank()), tagged(tag), room)))
+        done(self, call::receive_into(self, buf, tag))
     }
 
     /// Receives a message into a buffer, which may be longer than the message (`MPI_Recv`).
     #[inline]
+    #[track_caller]
     fn receive_into<Buf>(&self, buf: &mut Buf) -> Status
     where
         Buf: ?Sized + BufferMut,
@@ -106,6 +93,7 @@ pub unsafe trait Source: AsCommunicator {
     }
 
     /// Receives a message of any length with the tag.
+    #[track_caller]
     fn receive_vec_with_tag<Msg>(&self, tag: Tag) -> (Vec<Msg>, Status)
     where
         Msg: Equivalence,
@@ -114,6 +102,7 @@ pub unsafe trait Source: AsCommunicator {
     }
 
     /// Receives a message of any length.
+    #[track_caller]
     fn receive_vec<Msg>(&self) -> (Vec<Msg>, Status)
     where
         Msg: Equivalence,
@@ -123,6 +112,7 @@ pub unsafe trait Source: AsCommunicator {
 
     /// Starts to receive a message with the tag into a buffer (MPI-4.1 §3.7.2, `MPI_Irecv`).
     #[inline]
+    #[track_caller]
     fn immediate_receive_into_with_tag<'a, Sc, Buf>(
         &self,
         scope: Sc,
@@ -133,16 +123,14 @@ pub unsafe trait Source: AsCommunicator {
         Buf: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let comm = core_comm(self.as_communicator());
-        let datatype = buf.as_datatype();
-        let room = recv_buf(buf, &datatype);
-        let request = ok(comm, comm.irecv(from(self.source_rank()), tagged(tag), room));
+        let request = done(self, call::start_receive(self, buf, tag));
         // SAFETY: the operation uses `buf` alone, which the request keeps borrowed.
-        unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) }
+        unsafe { Request::from_raw(request, buf, scope) }
     }
 
     /// Starts to receive a message into a buffer (`MPI_Irecv`).
     #[inline]
+    #[track_caller]
     fn immediate_receive_into<'a, Sc, Buf>(&self, scope: Sc, buf: &'a mut Buf) -> Request<'a, Buf, Sc>
     where
         Buf: ?Sized + 'a + BufferMut,
@@ -152,20 +140,16 @@ pub unsafe trait Source: AsCommunicator {
     }
 
     /// Starts to receive one value with the tag (`MPI_Irecv`).
+    #[track_caller]
     fn immediate_receive_with_tag<Msg>(&self, tag: Tag) -> ReceiveFuture<Msg>
     where
         Msg: Equivalence,
     {
-        let comm = core_comm(self.as_communicator());
-        let datatype = Msg::equivalent_datatype();
-        let place = super::future::place(Layout::new::<Msg>());
-        // SAFETY: there is room for one value, which the future keeps until the operation is over.
-        let room = unsafe { RecvBuf::new(place.as_ptr(), 1, core_type(&datatype)) };
-        let request = ok(comm, comm.irecv(from(self.source_rank()), tagged(tag), room));
-        ReceiveFuture::new(place.cast(), MPI_Request(Some(request)))
+        done(self, call::receive_future(self, tag))
     }
 
     /// Starts to receive one value (`MPI_Irecv`).
+    #[track_caller]
     fn immediate_receive<Msg>(&self) -> ReceiveFuture<Msg>
     where
         Msg: Equivalence,
@@ -174,24 +158,25 @@ pub unsafe trait Source: AsCommunicator {
     }
 
     /// As [`probe_with_tag`](Self::probe_with_tag), but does not wait (`MPI_Iprobe`).
+    #[track_caller]
     fn immediate_probe_with_tag(&self, tag: Tag) -> Option<Status> {
-        let comm = core_comm(self.as_communicator());
-        ok(comm, comm.iprobe(from(self.source_rank()), tagged(tag))).map(Status::from_core)
+        done(self, call::immediate_probe(self, tag))
     }
 
     /// As [`probe`](Self::probe), but does not wait (`MPI_Iprobe`).
+    #[track_caller]
     fn immediate_probe(&self) -> Option<Status> {
         self.immediate_probe_with_tag(MPI_ANY_TAG)
     }
 
     /// As [`matched_probe_with_tag`](Self::matched_probe_with_tag), but does not wait (`MPI_Improbe`).
+    #[track_caller]
     fn immediate_matched_probe_with_tag(&self, tag: Tag) -> Option<(Message, Status)> {
-        let comm = core_comm(self.as_communicator());
-        let found = ok(comm, comm.improbe(from(self.source_rank()), tagged(tag)))?;
-        Some((Message::new(comm, found.0), Status::from_core(found.1)))
+        done(self, call::immediate_matched_probe(self, tag))
     }
 
     /// As [`matched_probe`](Self::matched_probe), but does not wait (`MPI_Improbe`).
+    #[track_caller]
     fn immediate_matched_probe(&self) -> Option<(Message, Status)> {
         self.immediate_matched_probe_with_tag(MPI_ANY_TAG)
     }
@@ -210,5 +195,111 @@ unsafe impl Source for Process<'_> {
     #[inline(always)]
     fn source_rank(&self) -> Rank {
         self.rank()
+    }
+}
+
+/// The value, or what the communicator's error handler does.
+#[track_caller]
+#[inline(always)]
+fn done<S: Source + ?Sized, T>(source: &S, result: Result<T, mpi_p2p::Error>) -> T {
+    ok(core_comm(source.as_communicator()), result)
+}
+
+/// The operations themselves, with their errors.
+pub(crate) mod call {
+    use std::alloc::Layout;
+    use std::mem::MaybeUninit;
+
+    use mpi_datatype::RecvBuf;
+    use mpi_p2p::Error;
+
+    use super::super::received::Received;
+    use super::super::{from, future, tagged};
+    use super::*;
+    use crate::datatype::{core_type, recv_buf};
+    use crate::ffi::MPI_Request;
+
+    pub(crate) fn probe<S: Source + ?Sized>(source: &S, tag: Tag) -> Result<Status, Error> {
+        let comm = core_comm(source.as_communicator());
+        comm.probe(from(source.source_rank()), tagged(tag)).map(Status::from_core)
+    }
+
+    pub(crate) fn immediate_probe<S: Source + ?Sized>(source: &S, tag: Tag) -> Result<Option<Status>, Error> {
+        let comm = core_comm(source.as_communicator());
+        Ok(comm.iprobe(from(source.source_rank()), tagged(tag))?.map(Status::from_core))
+    }
+
+    pub(crate) fn matched_probe<S: Source + ?Sized>(
+        source: &S,
+        tag: Tag,
+    ) -> Result<(Message, Status), Error> {
+        let comm = core_comm(source.as_communicator());
+        let (message, status) = comm.mprobe(from(source.source_rank()), tagged(tag))?;
+        Ok((Message::new(comm, message), Status::from_core(status)))
+    }
+
+    pub(crate) fn immediate_matched_probe<S: Source + ?Sized>(
+        source: &S,
+        tag: Tag,
+    ) -> Result<Option<(Message, Status)>, Error> {
+        let comm = core_comm(source.as_communicator());
+        let found = comm.improbe(from(source.source_rank()), tagged(tag))?;
+        Ok(found.map(|(message, status)| (Message::new(comm, message), Status::from_core(status))))
+    }
+
+    #[inline(always)]
+    pub(crate) fn receive<S, Msg>(source: &S, tag: Tag) -> Result<Received<Msg>, Error>
+    where
+        S: Source + ?Sized,
+        Msg: Equivalence,
+    {
+        let comm = core_comm(source.as_communicator());
+        let datatype = Msg::equivalent_datatype();
+        let mut value = MaybeUninit::<Msg>::uninit();
+        // SAFETY: there is room for one value; the call is over before the value is looked at.
+        let room = unsafe { RecvBuf::new(value.as_mut_ptr().cast(), 1, core_type(&datatype)) };
+        let status = Status::from_core(comm.recv(from(source.source_rank()), tagged(tag), room)?);
+        // SAFETY: the receive is over, and put a whole value there if it was long enough.
+        Ok(unsafe { Received::of(comm, value, status, room.bytes()) })
+    }
+
+    #[inline(always)]
+    pub(crate) fn receive_into<S, Buf>(source: &S, buf: &mut Buf, tag: Tag) -> Result<Status, Error>
+    where
+        S: Source + ?Sized,
+        Buf: BufferMut + ?Sized,
+    {
+        let comm = core_comm(source.as_communicator());
+        let datatype = buf.as_datatype();
+        let room = recv_buf(buf, &datatype);
+        comm.recv(from(source.source_rank()), tagged(tag), room).map(Status::from_core)
+    }
+
+    /// Starts a receive that uses `buf` until it has completed.
+    #[inline(always)]
+    pub(crate) fn start_receive<S, Buf>(source: &S, buf: &mut Buf, tag: Tag) -> Result<MPI_Request, Error>
+    where
+        S: Source + ?Sized,
+        Buf: BufferMut + ?Sized,
+    {
+        let comm = core_comm(source.as_communicator());
+        let datatype = buf.as_datatype();
+        let room = recv_buf(buf, &datatype);
+        Ok(MPI_Request(Some(comm.irecv(from(source.source_rank()), tagged(tag), room)?)))
+    }
+
+    #[track_caller]
+    pub(crate) fn receive_future<S, Msg>(source: &S, tag: Tag) -> Result<ReceiveFuture<Msg>, Error>
+    where
+        S: Source + ?Sized,
+        Msg: Equivalence,
+    {
+        let comm = core_comm(source.as_communicator());
+        let datatype = Msg::equivalent_datatype();
+        let place = future::Place::new(Layout::new::<Msg>());
+        // SAFETY: there is room for one value, which the future keeps until the operation is over.
+        let room = unsafe { RecvBuf::new(place.pointer(), 1, core_type(&datatype)) };
+        let request = comm.irecv(from(source.source_rank()), tagged(tag), room)?;
+        Ok(ReceiveFuture::new(comm, place, MPI_Request(Some(request))))
     }
 }

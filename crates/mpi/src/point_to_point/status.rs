@@ -24,11 +24,6 @@ impl Status {
         Status(MPI_Status::from_core(status))
     }
 
-    /// That of a receive from the null process.
-    pub(crate) fn no_proc() -> Status {
-        Self::from_core(mpi_comm::NULL_STATUS)
-    }
-
     /// The sender's rank.
     pub fn source_rank(&self) -> Rank {
         self.0.MPI_SOURCE

@@ -32,6 +32,7 @@ impl<'a, D: ?Sized> RequestCollection<'a, D> {
     }
 
     /// Takes a request in and returns its index.
+    #[track_caller]
     pub fn add<S>(&mut self, req: Request<'a, D, S>) -> usize
     where
         S: Scope<'a>,
@@ -59,18 +60,21 @@ impl<'a, D: ?Sized> RequestCollection<'a, D> {
     }
 
     /// Waits until one request completes; `None` where none runs (`MPI_Waitany`).
+    #[track_caller]
     pub fn wait_any(&mut self) -> Option<(usize, Status, &'a D)> {
         let (index, status) = engine::wait_any(&mut self.requests)?;
         self.complete(index, status)
     }
 
     /// Waits until at least one request completes, and puts all that have into `result` (`MPI_Waitsome`).
+    #[track_caller]
     pub fn wait_some(&mut self, result: &mut Vec<(usize, Status, &'a D)>) {
         let done = engine::wait_some(&mut self.requests);
         self.complete_each(done, result);
     }
 
     /// Waits until all requests have completed, and puts those that ran into `result` (`MPI_Waitall`).
+    #[track_caller]
     pub fn wait_all(&mut self, result: &mut Vec<(usize, Status, &'a D)>) {
         let mut statuses = Vec::new();
         engine::wait_all(&mut self.requests, &mut statuses);
@@ -85,18 +89,21 @@ impl<'a, D: ?Sized> RequestCollection<'a, D> {
     }
 
     /// Takes out one request that has completed; `None` where there is none (`MPI_Testany`).
+    #[track_caller]
     pub fn test_any(&mut self) -> Option<(usize, Status, &'a D)> {
         let (index, status) = engine::test_any(&mut self.requests)?;
         self.complete(index, status)
     }
 
     /// Puts all requests that have completed into `result` (`MPI_Testsome`).
+    #[track_caller]
     pub fn test_some(&mut self, result: &mut Vec<(usize, Status, &'a D)>) {
         let done = engine::test_some(&mut self.requests);
         self.complete_each(done, result);
     }
 
     /// Whether all requests have completed; only then are they put into `result` (`MPI_Testall`).
+    #[track_caller]
     pub fn test_all(&mut self, result: &mut Vec<(usize, Status, &'a D)>) -> bool {
         match engine::test_all(&mut self.requests) {
             Some(done) => {

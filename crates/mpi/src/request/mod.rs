@@ -25,6 +25,7 @@
 
 mod collection;
 mod guard;
+mod place;
 mod scope;
 
 use std::cell::Cell;
@@ -33,8 +34,11 @@ use std::marker::PhantomData;
 use std::mem;
 use std::ptr;
 
+use mpi_p2p::Error;
+
 pub use self::collection::RequestCollection;
 pub use self::guard::{CancelGuard, WaitGuard};
+use self::place::Place;
 pub use self::scope::{LocalScope, Scope, StaticScope, multiple_scope, scope};
 use crate::ffi::MPI_Request;
 use crate::point_to_point::Status;
@@ -53,6 +57,7 @@ pub struct Request<'a, D: ?Sized, S: Scope<'a> = StaticScope> {
     request: MPI_Request,
     data: &'a D,
     scope: S,
+    place: Place,
     phantom: PhantomData<Cell<&'a ()>>,
 }
 
@@ -76,12 +81,17 @@ unsafe impl<'a, D: ?Sized, S: Scope<'a>> AsRaw for Request<'a, D, S> {
 impl<'a, D: ?Sized, S: Scope<'a>> Drop for Request<'a, D, S> {
     fn drop(&mut self) {
         error::abort_if_unwinding("a request was dropped without being completed");
-        panic!("request was dropped without being completed");
+        panic!(
+            "request was dropped without being completed: {}{}",
+            engine::describe(self.request),
+            self.place
+        );
     }
 }
 
 /// Waits until one of the requests completes, takes it out of the vector, and returns its former index and its
 /// status; `None` where the vector is empty (MPI-4.1 §3.7.5, `MPI_Waitany`).
+#[track_caller]
 pub fn wait_any<'a, D, S: Scope<'a>>(requests: &mut Vec<Request<'a, D, S>>) -> Option<(usize, Status)> {
     let mut handles: Vec<_> = requests.iter().map(|r| r.as_raw().0).collect();
     let (index, status) = engine::wait_any(&mut handles)?;
@@ -96,10 +106,11 @@ impl<'a, D: ?Sized, S: Scope<'a>> Request<'a, D, S> {
     /// # Safety
     /// The operation must use no memory but `data` and what lives longer than the scope, and must be guarded once.
     #[inline(always)]
+    #[track_caller]
     pub unsafe fn from_raw(request: MPI_Request, data: &'a D, scope: S) -> Self {
         debug_assert_ne!(request, MPI_Request::NULL);
         scope.register();
-        Self { request, data, scope, phantom: PhantomData }
+        Self { request, data, scope, place: Place::here(), phantom: PhantomData }
     }
 
     /// Gives the guard up.
@@ -117,6 +128,7 @@ impl<'a, D: ?Sized, S: Scope<'a>> Request<'a, D, S> {
     }
 
     /// Waits until the operation completes, and returns the data that it used.
+    #[track_caller]
     pub fn wait_for_data(self) -> &'a D {
         let data = self.data;
         self.wait();
@@ -125,15 +137,23 @@ impl<'a, D: ?Sized, S: Scope<'a>> Request<'a, D, S> {
 
     /// Waits until the operation completes (MPI-4.1 §3.7.3, `MPI_Wait`).
     #[inline]
+    #[track_caller]
     pub fn wait(self) -> Status {
-        let status = engine::wait(self.request);
-        // SAFETY: the operation has completed.
+        error::ok_world(self.wait_for_result())
+    }
+
+    /// Waits until the operation completes, and says how it ended.
+    #[inline]
+    pub(crate) fn wait_for_result(self) -> Result<Status, Error> {
+        let result = engine::wait(self.request);
+        // SAFETY: the operation has completed, with or without an error.
         unsafe { self.into_raw() };
-        status
+        result
     }
 
     /// As [`wait`](Self::wait), where nobody asks for the status.
     #[inline]
+    #[track_caller]
     pub fn wait_without_status(self) {
         self.wait();
     }
@@ -143,14 +163,29 @@ impl<'a, D: ?Sized, S: Scope<'a>> Request<'a, D, S> {
     /// # Errors
     /// The request itself, still running.
     #[inline]
+    #[track_caller]
     pub fn test(self) -> Result<Status, Self> {
+        match self.test_for_result() {
+            Ok(result) => Ok(error::ok_world(result)),
+            Err(request) => Err(request),
+        }
+    }
+
+    /// Asks whether the operation has completed, and how; if not, gives the request back.
+    #[inline]
+    pub(crate) fn test_for_result(self) -> Result<Result<Status, Error>, Self> {
         match engine::test(self.request) {
-            Some(status) => {
+            Ok(None) => Err(self),
+            Ok(Some(status)) => {
                 // SAFETY: the operation has completed.
                 unsafe { self.into_raw() };
-                Ok(status)
+                Ok(Ok(status))
             }
-            None => Err(self),
+            Err(error) => {
+                // SAFETY: as above.
+                unsafe { self.into_raw() };
+                Ok(Err(error))
+            }
         }
     }
 
@@ -158,17 +193,20 @@ impl<'a, D: ?Sized, S: Scope<'a>> Request<'a, D, S> {
     ///
     /// # Errors
     /// The request itself, still running.
+    #[track_caller]
     pub fn test_with_data(self) -> Result<(Status, &'a D), Self> {
         let data = self.data;
         self.test().map(|status| (status, data))
     }
 
     /// Asks for the operation to be cancelled; it must still be completed (MPI-4.1 §3.8.4, `MPI_Cancel`).
+    #[track_caller]
     pub fn cancel(&self) {
         engine::cancel(self.request);
     }
 
     /// Moves the request to a shorter scope.
+    #[track_caller]
     pub fn shrink_scope_to<'b, S2>(self, scope: S2) -> Request<'b, D, S2>
     where
         'a: 'b,

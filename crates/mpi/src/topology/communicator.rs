@@ -31,6 +31,10 @@ impl Color {
         assert!(value >= 0, "a color cannot be negative, as {value} is");
         Color(Some(value))
     }
+
+    pub(crate) fn value(self) -> Option<c_int> {
+        self.0
+    }
 }
 
 /// Decides the order of ranks in a part of a split; equal keys keep the old order.
@@ -67,6 +71,7 @@ pub trait Communicator: AsHandle {
     /// # Panics
     /// If there is none.
     #[inline]
+    #[track_caller]
     fn process_at_rank(&self, r: Rank) -> Process<'_> {
         let size = self.target_size();
         if !(0..size).contains(&r) {
@@ -99,17 +104,20 @@ pub trait Communicator: AsHandle {
 
     /// The same processes in a context of their own, with copies of the attributes that want it (MPI-4.1 §7.4.2,
     /// `MPI_Comm_dup`). Collective.
+    #[track_caller]
     fn duplicate(&self) -> SimpleCommunicator {
         let comm = core_comm(self);
         SimpleCommunicator::made(error::ok(comm, comm.dup()))
     }
 
     /// One communicator for each color (`MPI_Comm_split`). Collective.
+    #[track_caller]
     fn split_by_color(&self, color: Color) -> Option<SimpleCommunicator> {
         self.split_by_color_with_key(color, Key::default())
     }
 
     /// One communicator for each color, its ranks in the order of `key` (`MPI_Comm_split`). Collective.
+    #[track_caller]
     fn split_by_color_with_key(&self, color: Color, key: Key) -> Option<SimpleCommunicator> {
         let comm = core_comm(self);
         error::ok(comm, comm.split(color.0, key)).map(SimpleCommunicator::made)
@@ -117,6 +125,7 @@ pub trait Communicator: AsHandle {
 
     /// One communicator for the processes of each machine, which can share memory (`MPI_Comm_split_type`).
     /// Collective.
+    #[track_caller]
     fn split_shared(&self, key: c_int) -> SimpleCommunicator {
         let comm = core_comm(self);
         SimpleCommunicator::made(error::ok(comm, comm.split_type(mpi_comm::SplitKind::Shared, key)))
@@ -124,18 +133,21 @@ pub trait Communicator: AsHandle {
 
     /// A communicator for the processes of `group`; the others get none (`MPI_Comm_create`). Collective over all
     /// of this communicator; groups that different processes give must be equal or disjoint.
+    #[track_caller]
     fn split_by_subgroup_collective(&self, group: &dyn Group) -> Option<SimpleCommunicator> {
         let comm = core_comm(self);
         error::ok(comm, comm.create(core_group(group))).map(SimpleCommunicator::made)
     }
 
     /// As [`split_by_subgroup_with_tag`](Self::split_by_subgroup_with_tag), with tag 0.
+    #[track_caller]
     fn split_by_subgroup(&self, group: &dyn Group) -> Option<SimpleCommunicator> {
         self.split_by_subgroup_with_tag(group, Tag::default())
     }
 
     /// A communicator for the processes of `group` (`MPI_Comm_create_group`). Collective over that group only; a
     /// process outside of it gets none at once. `tag` tells calls apart that run at the same time.
+    #[track_caller]
     fn split_by_subgroup_with_tag(&self, group: &dyn Group, tag: Tag) -> Option<SimpleCommunicator> {
         let comm = core_comm(self);
         let group = core_group(group);
@@ -172,6 +184,7 @@ pub trait Communicator: AsHandle {
     ///
     /// # Panics
     /// If `dims` and `periods` differ in length.
+    #[track_caller]
     fn create_cartesian_communicator(
         &self,
         dims: &[Count],
@@ -192,6 +205,7 @@ pub trait Communicator: AsHandle {
     ///
     /// # Panics
     /// If `dims` and `periods` differ in length.
+    #[track_caller]
     fn cartesian_map(&self, dims: &[Count], periods: &[bool]) -> Option<Rank> {
         assert_eq!(
             dims.len(),
@@ -230,6 +244,7 @@ pub trait Communicator: AsHandle {
     ///
     /// # Panics
     /// If there is not room enough.
+    #[track_caller]
     fn pack_into<Buf>(&self, inbuf: &Buf, outbuf: &mut [u8], position: Count) -> Count
     where
         Buf: ?Sized + Buffer,
@@ -254,6 +269,7 @@ pub trait Communicator: AsHandle {
     ///
     /// # Panics
     /// If there are not bytes enough.
+    #[track_caller]
     unsafe fn unpack_into<Buf>(&self, inbuf: &[u8], outbuf: &mut Buf, position: Count) -> Count
     where
         Buf: ?Sized + BufferMut,
@@ -274,6 +290,7 @@ pub trait Communicator: AsHandle {
     }
 }
 
+#[track_caller]
 fn position_index(position: Count, len: usize) -> usize {
     match usize::try_from(position) {
         Ok(start) if start <= len => start,
@@ -288,6 +305,7 @@ fn position_count(bytes: usize) -> Count {
 
 #[cold]
 #[inline(never)]
+#[track_caller]
 fn no_such_rank(handle: &super::sealed::CommunicatorHandle, rank: Rank, size: Rank) -> ! {
     panic!("there is no rank {rank} in \"{}\", which has {size} ranks", handle.comm().name())
 }

@@ -17,7 +17,7 @@
 
 mod cartesian;
 mod communicator;
-mod group;
+pub(crate) mod group;
 mod inter;
 mod process;
 pub(crate) mod sealed;

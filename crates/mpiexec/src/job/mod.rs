@@ -411,9 +411,7 @@ impl<'a> Running<'a> {
             match action {
                 Action::Send { rank, message } => self.send(first + rank as usize, &message),
                 Action::Abort { rank, code, message } => {
-                    let message = message.trim();
-                    let why = if message.is_empty() { String::new() } else { format!(": {message}") };
-                    let how = format!("called abort({code}){why}");
+                    let how = mpi_pmi::abort_words(code, &message);
                     let status = mpi_pmi::exit_status(code);
                     self.fail(Failure { rank: first + rank as usize, how, status });
                 }

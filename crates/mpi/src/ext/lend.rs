@@ -1,0 +1,138 @@
+//! Messages that are looked at where they lie, without a copy.
+
+use mpi_comm::Matched;
+use mpi_datatype::RecvBuf;
+use mpi_p2p::ErrorClass;
+
+use super::Error;
+use super::error::caught;
+use crate::Tag;
+use crate::datatype::core_type;
+use crate::datatype::traits::*;
+use crate::error::ok;
+use crate::ffi::MPI_ANY_TAG;
+use crate::point_to_point::source::call;
+use crate::point_to_point::{Message, Source, Status};
+use crate::topology::core_comm;
+
+/// Receives that lend the message to a closure.
+pub trait LendingSource: Source {
+    /// Receives a message of any length and lends its elements to `look`, in the memory in which the library keeps them:
+    /// nothing is copied for the receive. Where that cannot be (a message too long to have been sent before it was
+    /// asked for, or elements that do not lie there as in memory of the program) they are copied first.
+    ///
+    /// ```no_run
+    /// use mpi::ext::prelude::*;
+    /// use mpi::traits::*;
+    ///
+    /// let universe = mpi::initialize().unwrap();
+    /// let world = universe.world();
+    /// world.this_process().send(&[1.5, 2.5]);
+    /// let sum: f64 = world.any_process().receive_ref(|values: &[f64], _status| values.iter().sum());
+    /// assert_eq!(sum, 4.0);
+    /// ```
+    #[track_caller]
+    fn receive_ref<T, R>(&self, look: impl FnOnce(&[T], Status) -> R) -> R
+    where
+        T: Equivalence,
+    {
+        self.receive_ref_with_tag(MPI_ANY_TAG, look)
+    }
+
+    /// As [`receive_ref`](Self::receive_ref), with the tag.
+    #[track_caller]
+    fn receive_ref_with_tag<T, R>(&self, tag: Tag, look: impl FnOnce(&[T], Status) -> R) -> R
+    where
+        T: Equivalence,
+    {
+        ok(core_comm(self.as_communicator()), lend(self, tag, look))
+    }
+
+    /// [`receive_ref_with_tag`](Self::receive_ref_with_tag) with its error as a value.
+    ///
+    /// # Errors
+    /// `Tag`, `Type`, `Truncate` where the message is no whole number of elements; `ProcFailed` where the peer is gone.
+    #[track_caller]
+    fn try_receive_ref_with_tag<T, R>(
+        &self,
+        tag: Tag,
+        look: impl FnOnce(&[T], Status) -> R,
+    ) -> Result<R, Error>
+    where
+        T: Equivalence,
+    {
+        caught(lend(self, tag, look))
+    }
+}
+
+impl<S: Source + ?Sized> LendingSource for S {}
+
+fn lend<S, T, R>(source: &S, tag: Tag, look: impl FnOnce(&[T], Status) -> R) -> Result<R, mpi_p2p::Error>
+where
+    S: Source + ?Sized,
+    T: Equivalence,
+{
+    let (message, status) = call::matched_probe(source, tag)?;
+    let datatype = T::equivalent_datatype();
+    let datatype = core_type(&datatype);
+    let (comm, matched) = message.into_parts();
+    let matched = match matched {
+        Matched::Message(message) => match comm.engine().take_bytes(message, datatype) {
+            Ok((bytes, status)) => {
+                let status = Status::from_core(status);
+                if let Some(elements) = elements::<T>(&bytes, datatype) {
+                    return Ok(look(elements, status));
+                }
+                return unpacked::<T>(&comm, &bytes, datatype, status).map(|values| look(&values, status));
+            }
+            Err(message) => Matched::Message(message),
+        },
+        null => null,
+    };
+    let (values, status) = Message::new(&comm, matched).receive_vec::<T>(status).1?;
+    Ok(look(&values, status))
+}
+
+/// The bytes as elements, where they are laid out as such, and valid.
+fn elements<'a, T: Equivalence>(bytes: &'a [u8], datatype: &mpi_datatype::Datatype) -> Option<&'a [T]> {
+    let size = size_of::<T>();
+    let as_in_memory = cfg!(target_endian = "little")
+        && datatype.is_contiguous()
+        && size != 0
+        && datatype.size() == size
+        && bytes.len() % size == 0
+        && bytes.as_ptr().cast::<T>().is_aligned()
+        && (!datatype.needs_validation() || datatype.validate(bytes).is_ok());
+    // SAFETY: packed elements of a contiguous datatype are the elements themselves on a little-endian host; they are
+    // aligned, whole, and their values are valid.
+    as_in_memory.then(|| unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size) })
+}
+
+/// The elements in memory of their own.
+fn unpacked<T: Equivalence>(
+    comm: &mpi_comm::Comm,
+    bytes: &[u8],
+    datatype: &mpi_datatype::Datatype,
+    status: Status,
+) -> Result<Vec<T>, mpi_p2p::Error> {
+    let fail = |class, detail: String| {
+        let mut error = mpi_p2p::Error::new(class, "receive", detail).on(comm.name(), comm.context().id());
+        (error.peer, error.tag) = (Some(status.source_rank()), Some(status.tag()));
+        error.bytes = Some(bytes.len() as u64);
+        error
+    };
+    let size = datatype.size().max(1);
+    if bytes.len() % size != 0 {
+        let detail = format!("message of {} bytes is no whole number of elements of {size}", bytes.len());
+        return Err(fail(ErrorClass::Truncate, detail));
+    }
+    let count = bytes.len() / size;
+    let mut values = Vec::<T>::with_capacity(count);
+    // SAFETY: there is room for `count` values.
+    let room = unsafe { RecvBuf::new(values.as_mut_ptr().cast(), count, datatype) };
+    room.unpack(0, bytes);
+    room.sanitize(bytes.len()).map_err(|fault| fail(ErrorClass::Type, fault.to_string()))?;
+    // SAFETY: so many values were just put there, and are valid.
+    unsafe { values.set_len(count) };
+    Ok(values)
+}
