@@ -126,7 +126,11 @@ pub fn is_finalized() -> bool {
 /// returns no error; [`try_world`] returns it.
 #[track_caller]
 pub fn world() -> Comm {
-    try_world().unwrap_or_else(|error| fatal(&error))
+    match try_world() {
+        Ok(world) => world,
+        // No closure, which would hide the caller's place.
+        Err(error) => fatal(&error),
+    }
 }
 
 /// As [`world`].
@@ -140,7 +144,10 @@ pub fn try_world() -> Result<Comm, Error> {
 /// The communicator of the calling process alone; as [`world`].
 #[track_caller]
 pub fn self_comm() -> Comm {
-    try_self_comm().unwrap_or_else(|error| fatal(&error))
+    match try_self_comm() {
+        Ok(comm) => comm,
+        Err(error) => fatal(&error),
+    }
 }
 
 /// As [`self_comm`].

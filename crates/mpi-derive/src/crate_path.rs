@@ -30,7 +30,7 @@ pub(crate) fn find(input: &DeriveInput) -> syn::Result<TokenStream> {
     }
 }
 
-fn by_name() -> TokenStream {
+pub(crate) fn by_name() -> TokenStream {
     match crate_name("mpi") {
         Ok(FoundCrate::Name(name)) => {
             let name = Ident::new(&name, Span::call_site());

@@ -15,6 +15,7 @@ use crate::{Error, ErrorClass, Status};
 use mpi_btl::{BtlRx, BtlTx, BulkId, ConnectError, Ep};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 
 /// Everything behind the lock: the receiving halves, and the rest, which they deliver into.
 pub(crate) struct Core {
@@ -66,6 +67,9 @@ pub(crate) struct State {
     pub revoked: Vec<(usize, BulkId)>,
     /// What the hooks are to be told once the lock is free.
     pub fatal: Vec<Fatal>,
+    /// Wakers of operations that have completed, to be called once the lock is free. Each counts in
+    /// [`serve`](State::serve) until then, so that whoever leaves next sees to it.
+    pub wakers: Vec<Waker>,
     /// A backend holds messages back until it is flushed.
     pub owed: bool,
     /// Immediate sends since then.
@@ -112,6 +116,7 @@ impl Core {
             retry: Vec::new(),
             revoked: Vec::new(),
             fatal: Vec::new(),
+            wakers: Vec::new(),
             owed: false,
             since_flush: 0,
             unexpected_bytes: 0,
@@ -254,6 +259,9 @@ impl State {
         }
         if flags & flag::WATCHED != 0 {
             self.waiters.wake(watcher);
+        }
+        if flags & flag::AWAITED != 0 {
+            self.wake_later(i);
         }
         if flags & flag::OWNED != 0 {
             self.ready.push_back(owner);

@@ -164,11 +164,9 @@ fn look(engine: &Shared) -> Look {
     core.state.flush_owed();
     let moved = core.poll_all();
     core.state.flush_owed();
+    let news = core.state.news();
     let quiet = !moved && core.state.serve == 0 && !core.state.owed && core.state.looking.is_empty();
-    let fatal = std::mem::take(&mut core.state.fatal);
     drop(core);
-    for f in &fatal {
-        (engine.hooks.on_fatal)(f);
-    }
+    engine.spread(news);
     if quiet { Look::Stood } else { Look::Served }
 }

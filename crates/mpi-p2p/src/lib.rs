@@ -44,6 +44,7 @@ mod store;
 mod stream;
 mod waiting;
 mod waits;
+mod waking;
 
 pub use activity::{Activity, Inside, Step};
 pub use config::{Directory, EngineConfig, Hooks, Limits, SpinPolicy};
@@ -51,7 +52,7 @@ pub use context::{Context, ContextSpec};
 pub use engine::Engine;
 pub use error::{Error, ErrorClass, ErrorFacts};
 pub use report::{Blocked, Fatal, Report, Waiting};
-pub use request::RequestId;
+pub use request::{AllocFn, RequestId};
 pub use requests_api::Completed;
 pub use service::{Port, Service};
 pub use status::{SendMode, Source, Status, Tag};

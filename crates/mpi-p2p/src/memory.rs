@@ -5,7 +5,7 @@
 //! file turns the buffers into owned values that live in a request and relies on that promise.
 
 use mpi_btl::{BtlTx, Ep, OpId, RegionKey, RemoteError, Sent, Span};
-use mpi_datatype::{RecvBuf, SendBuf};
+use mpi_datatype::{Datatype, RecvBuf, SendBuf};
 
 /// Memory without gaps, or only its packed size where it has some.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,9 @@ impl Memory {
         let plain = datatype.is_contiguous() && !datatype.needs_validation();
         Memory { ptr: buf.ptr(), bytes: buf.bytes(), plain }
     }
+
+    /// No memory yet: nothing but an empty message fits, and all others take the way of memory that is not plain.
+    pub const LATE: Memory = Memory { ptr: std::ptr::null_mut(), bytes: 0, plain: false };
 
     /// Memory that the request itself owns.
     pub fn of_owned(owned: &mut [u8]) -> Memory {
@@ -82,6 +85,13 @@ impl Memory {
             f(unsafe { std::slice::from_raw_parts_mut(self.ptr, len) });
         }
     }
+}
+
+/// A buffer of `count` elements at memory that [`Engine::irecv_alloc`](crate::Engine::irecv_alloc) was promised.
+pub(crate) fn given<'a>(at: *mut u8, count: usize, datatype: &'a Datatype) -> RecvBuf<'a> {
+    // SAFETY: whoever started the receive promised that what it gives is valid for so many bytes' elements until the
+    // operation has completed.
+    unsafe { RecvBuf::new(at, count, datatype) }
 }
 
 /// [`BtlTx::get`] into memory of a running receive, or into a piece that its request owns: nobody

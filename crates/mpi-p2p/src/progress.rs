@@ -7,11 +7,12 @@ use crate::limits::{
     CLOCK_TURNS, CLOCK_YIELDS, OUTSIDE_SLICE_MAX, OUTSIDE_SLICE_MIN, PARK_SLICE, PARK_SLICE_MIN,
     PARK_SLICE_WORD, POLL_BUDGET_MESSAGES, POLL_QUIET_TURNS,
 };
-use crate::report::Blocked;
+use crate::report::{Blocked, Fatal};
 use crate::sleep::{Bed, arm, disarm, sleep};
 use mpi_btl::{BtlRx, Polled};
 use mpi_node::{Guard, Parker};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// A backend that found nothing this often in a row is polled only once in a while.
@@ -221,6 +222,7 @@ impl Engine {
             if moved {
                 patience.renew();
                 core.state.flush_owed();
+                core = self.shared.tell(core);
                 continue;
             }
             match patience.next() {
@@ -303,7 +305,7 @@ impl Engine {
         core.state.flush_owed();
         let Some(bed) = arm(&mut core.rx, descriptors) else { return core };
         // What came between the last look and arming is seen now, or has changed the bed.
-        if core.poll_all() || !core.state.fatal.is_empty() {
+        if core.poll_all() || core.state.has_news() {
             disarm(&mut core.rx);
             return self.shared.tell(core);
         }
@@ -400,6 +402,7 @@ impl Engine {
             }
             if core.poll() {
                 core.state.flush_owed();
+                core = self.shared.tell(core);
                 patience.renew();
                 continue;
             }
@@ -449,27 +452,47 @@ impl Shared {
 
     #[cold]
     fn leave_with_news(&self, mut core: Guard<'_, Core>) {
-        let fatal = std::mem::take(&mut core.state.fatal);
+        let news = core.state.news();
         let serve = core.state.serve != 0 || core.state.owed;
         drop(core);
-        for f in &fatal {
-            (self.hooks.on_fatal)(f);
-        }
+        self.spread(news);
         if serve {
             self.helper.needed();
         }
     }
 
-    /// Tells the hooks with the lock let go meanwhile.
-    fn tell<'a>(&'a self, mut core: Guard<'a, Core>) -> Guard<'a, Core> {
-        let fatal = std::mem::take(&mut core.state.fatal);
-        if fatal.is_empty() {
-            return core;
-        }
+    /// Tells hooks and wakers with the lock let go meanwhile.
+    #[inline]
+    fn tell<'a>(&'a self, core: Guard<'a, Core>) -> Guard<'a, Core> {
+        if core.state.has_news() { self.tell_now(core) } else { core }
+    }
+
+    #[cold]
+    fn tell_now<'a>(&'a self, mut core: Guard<'a, Core>) -> Guard<'a, Core> {
+        let news = core.state.news();
         drop(core);
-        for f in &fatal {
-            (self.hooks.on_fatal)(f);
-        }
+        self.spread(news);
         self.lock.enter()
+    }
+
+    /// Calls hooks and wakers, without the lock.
+    pub fn spread(&self, (fatal, wakers): (Vec<Fatal>, Vec<Waker>)) {
+        fatal.iter().for_each(|fatal| (self.hooks.on_fatal)(fatal));
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl State {
+    /// Hooks or wakers are to be called.
+    #[inline]
+    fn has_news(&self) -> bool {
+        !self.fatal.is_empty() || !self.wakers.is_empty()
+    }
+
+    /// What hooks and wakers are to be told, for [`Shared::spread`].
+    pub fn news(&mut self) -> (Vec<Fatal>, Vec<Waker>) {
+        let wakers = std::mem::take(&mut self.wakers);
+        self.serve -= wakers.len() as u32;
+        (std::mem::take(&mut self.fatal), wakers)
     }
 }

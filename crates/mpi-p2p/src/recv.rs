@@ -172,7 +172,9 @@ impl State {
             return self.fail(i, error);
         }
         let slot = &mut self.requests[i];
-        if let Some(recv) = slot.extra.as_ref().and_then(|x| x.recv.as_ref()) {
+        if slot.memory.plain {
+            slot.memory.fill(0, bytes);
+        } else if let Some(recv) = slot.extra.as_ref().and_then(|x| x.recv.as_ref()) {
             recv.buf().unpack(0, bytes);
         }
         self.received(i, e);
@@ -210,6 +212,13 @@ impl State {
     /// Sender's and receiver's types agree and there is room.
     #[inline]
     pub fn check_match(&mut self, i: u32, e: Envelope) -> Result<(), Error> {
+        if self.requests[i].takes(&e) { Ok(()) } else { self.check_late(i, e) }
+    }
+
+    /// The same where the receive has no memory yet, or does not fit.
+    #[cold]
+    fn check_late(&mut self, i: u32, e: Envelope) -> Result<(), Error> {
+        self.allocate(i, e)?;
         if self.requests[i].takes(&e) { Ok(()) } else { Err(self.mismatch(i, e)) }
     }
 

@@ -8,8 +8,10 @@ use crate::status::{ANY, SendMode};
 use crate::store::Envelope;
 use crate::{Error, ErrorClass, Status};
 use mpi_btl::{Ep, RegionKey};
-use mpi_datatype::{RecvMem, SendMem, Signature};
+use mpi_datatype::{Datatype, RecvMem, SendMem, Signature};
+use std::any::Any;
 use std::num::NonZeroU64;
+use std::task::Waker;
 
 /// Names a running operation until it is waited for (or tested, or freed).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -92,6 +94,8 @@ pub(crate) mod flag {
     pub const DETACHED: u8 = 4;
     /// Counted among the operations that need progress while the rank computes.
     pub const SERVED: u8 = 8;
+    /// A waker is to be called.
+    pub const AWAITED: u8 = 16;
 }
 
 /// One request.
@@ -134,7 +138,23 @@ pub(crate) struct Extra {
     /// Bytes of the attached buffer that are given back on completion.
     pub buffered: usize,
     pub cancel_asked: bool,
+    /// Called when the operation completes.
+    pub waker: Option<Waker>,
+    /// Gives the memory of a receive whose size is known only when its message is here.
+    pub alloc: Option<Alloc>,
+    /// Memory of the operation that its starter gave up.
+    pub keep: Option<Box<dyn Any + Send>>,
 }
+
+/// Where a message goes whose size is known only when it is here: the datatype of its elements, and what gives the
+/// memory for so many bytes, or none.
+pub(crate) struct Alloc {
+    pub datatype: Datatype,
+    pub give: Box<AllocFn>,
+}
+
+/// Gives memory for so many bytes; null where there is none.
+pub type AllocFn = dyn FnMut(usize) -> *mut u8 + Send;
 
 /// A message above the eager limit on its way.
 #[derive(Default)]

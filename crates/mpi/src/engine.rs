@@ -1,5 +1,7 @@
 //! Completing requests: the calls of the layer below, typed.
 
+use std::task::{Poll, Waker};
+
 use mpi_p2p::{Error, RequestId};
 
 use crate::error::ok_world;
@@ -20,6 +22,14 @@ pub(crate) fn wait(request: MPI_Request) -> Result<Status, Error> {
 #[inline]
 pub(crate) fn test(request: MPI_Request) -> Result<Option<Status>, Error> {
     Ok(mpi_comm::test(id(request))?.map(Status::from_core))
+}
+
+/// The result if the operation has completed; the waker is called when it has.
+pub(crate) fn poll(request: MPI_Request, waker: &Waker) -> Poll<Result<Status, Error>> {
+    match mpi_comm::engine() {
+        Ok(engine) => engine.poll_wait(id(request), waker).map_ok(Status::from_core),
+        Err(error) => Poll::Ready(Err(error)),
+    }
 }
 
 /// What the request is, for people.

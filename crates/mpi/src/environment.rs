@@ -23,6 +23,7 @@ pub struct Universe {
 
 impl Universe {
     /// All processes that started together (`MPI_COMM_WORLD`).
+    #[track_caller]
     pub fn world(&self) -> SimpleCommunicator {
         SimpleCommunicator::world()
     }
@@ -45,6 +46,7 @@ impl Universe {
     /// Makes room for buffered sends, in bytes; 0 takes it away (MPI-4.1 §3.6, `MPI_Buffer_attach`).
     ///
     /// Waits until all messages have left the buffer that was there before.
+    #[track_caller]
     pub fn set_buffer_size(&mut self, size: usize) {
         self.detach_buffer();
         if size > 0 {
@@ -54,6 +56,7 @@ impl Universe {
     }
 
     /// Takes the room for buffered sends away, once all messages have left it (`MPI_Buffer_detach`).
+    #[track_caller]
     pub fn detach_buffer(&mut self) {
         if std::mem::take(&mut self.buffer_size) > 0 {
             error::ok_world(mpi_comm::detach_buffer());

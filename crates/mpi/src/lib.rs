@@ -35,6 +35,8 @@
 //! | `user-operations` | yes | reductions by closures ([`collective::UserOperation`]) |
 //! | `derive` | no | `#[derive(Equivalence)]` for structs and enums |
 //! | `complex` | no | `num_complex::Complex32` and `Complex64` as elements |
+//! | `serde` | no | messages of any value that serde can serialise ([`ext::SerializedDestination`]) |
+//! | `test` | no | `#[mpi::test(np = 4)]`: test functions that run on ranks |
 //! | `shm` | yes | shared memory between ranks of one machine |
 //! | `tcp` | yes | TCP |
 //!
@@ -65,6 +67,9 @@ pub mod request;
 pub mod topology;
 pub mod window;
 
+#[cfg(feature = "serde")]
+pub mod limits;
+
 /// All traits of this crate, and the derive macro of its feature, for a glob import.
 pub mod traits {
     #[cfg(feature = "derive")]
@@ -90,6 +95,8 @@ pub mod internal {
 
 #[cfg(feature = "derive")]
 pub use mpi_derive::Equivalence;
+#[cfg(feature = "test")]
+pub use mpi_derive::test;
 
 #[doc(inline)]
 pub use crate::environment::{

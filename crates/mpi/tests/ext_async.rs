@@ -105,8 +105,8 @@ fn owned_receives() {
         // Before the message, and after it.
         let early = world.process_at_rank(previous).irecv_vec_with_tag::<u64>(1);
         world.barrier();
+        let data = vec![len as u64; len];
         mpi::request::scope(|scope| {
-            let data = vec![len as u64; len];
             let first = world.process_at_rank(next).immediate_send_with_tag(scope, &data[..], 1);
             let second = world.process_at_rank(next).immediate_send_with_tag(scope, &data[..], 2);
             let (got, status) = early.wait();
@@ -357,8 +357,8 @@ fn lent() {
     let world = universe.world();
     let (next, previous) = neighbours(&world);
     for len in [0, 1, 3, 100, 1000] {
+        let data = vec![world.rank() as f64; len];
         mpi::request::scope(|scope| {
-            let data = vec![world.rank() as f64; len];
             let send = world.process_at_rank(next).immediate_send(scope, &data[..]);
             let (sum, status) = world.process_at_rank(previous).receive_ref(|values: &[f64], status| {
                 assert_eq!(values.len(), len);

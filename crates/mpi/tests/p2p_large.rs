@@ -1,9 +1,10 @@
-//! Messages of more than 4 GiB and more than 2^31 elements, and a broadcast of such.
+//! Messages and a collective of more than 2^31 elements, and of more than 4 GiB.
 
 mod support;
 
 use std::process::ExitCode;
 
+use mpi::ext::LargePartition;
 use mpi::traits::*;
 use support::{Case, case};
 
@@ -11,6 +12,7 @@ const CASES: &[Case] = &[
     case("more_than_4_gib", more_than_4_gib).on(&[2]).slow(),
     case("more_than_2_31_elements", many_elements).on(&[2]).slow(),
     case("broadcast_of_more_than_2_31_elements", broadcast_many_elements).on(&[2]).slow(),
+    case("collective_of_more_than_2_31_elements", collective).on(&[2]).over(&["shm"]).slow(),
 ];
 
 fn main() -> ExitCode {
@@ -65,4 +67,21 @@ fn broadcast_many_elements() {
     }
     world.process_at_rank(0).broadcast_into(&mut data[..]);
     assert!(data.iter().enumerate().all(|(i, &got)| got == value(i >> 3) as u8));
+}
+
+/// A part of its own length for each rank, one of them beyond 2^31, both from places beyond what a `Count` can say.
+fn collective() {
+    const BYTES: usize = (1 << 31) + 8;
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (counts, starts) = (vec![BYTES, 24], vec![0, BYTES]);
+    let mine: Vec<u8> = match world.rank() {
+        0 => (0..BYTES).map(|i| value(i >> 3) as u8).collect(),
+        _ => vec![7; 24],
+    };
+    let mut all = vec![0_u8; BYTES + 24];
+    let mut parts = LargePartition::new_mut(&mut all[..], counts, starts);
+    world.all_gather_varcount_into(&mine[..], &mut parts);
+    assert!(all[..BYTES].iter().enumerate().all(|(i, &got)| got == value(i >> 3) as u8));
+    assert_eq!(all[BYTES..], [7; 24]);
 }

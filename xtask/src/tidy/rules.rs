@@ -77,6 +77,7 @@ pub const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/mpi-p2p/src/memory.rs", "the user's buffers"),
     ("crates/mpi-p2p/src/sleep.rs", "eventfd, ppoll and futex"),
     ("crates/mpi-p2p/src/waiting.rs", "a futex word that two threads look at"),
+    ("crates/mpi-p2p/src/waking.rs", "receives whose memory is had on arrival"),
     ("crates/mpi-rma/src/access.rs", "targets whose bounds were checked"),
     ("crates/mpi-rma/src/accumulate.rs", "combining with a target's memory"),
     ("crates/mpi-rma/src/board.rs", "typed views of shared memory"),

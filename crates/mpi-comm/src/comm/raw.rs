@@ -5,7 +5,7 @@
 use super::p2p::NULL_STATUS;
 use super::{Comm, Inner, Source};
 use mpi_datatype::Datatype;
-use mpi_p2p::{Error, Status, Tag};
+use mpi_p2p::{AllocFn, Error, RequestId, Status, Tag};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
@@ -51,6 +51,30 @@ impl Comm {
             // SAFETY: the caller's promise, passed on.
             Some(source) => unsafe { self.engine().recv_alloc(self.context(), source, tag, datatype, alloc) },
             None => Ok(NULL_STATUS),
+        }
+    }
+
+    /// As [`Comm::irecv`] for a message whose size is known only when it is here, as
+    /// [`Engine::irecv_alloc`](mpi_p2p::Engine::irecv_alloc).
+    ///
+    /// # Errors
+    /// As [`Comm::irecv`]; the request's: `Truncate` when the bytes are no whole number of elements,
+    /// `NoMem`.
+    ///
+    /// # Safety
+    /// The memory that `give` returns is valid for writes of that many bytes until the request is
+    /// complete.
+    pub unsafe fn irecv_alloc(
+        &self,
+        source: Source,
+        tag: Tag,
+        datatype: &Datatype,
+        give: Box<AllocFn>,
+    ) -> Result<RequestId, Error> {
+        match self.incoming("receive", source, tag, Some(datatype))? {
+            // SAFETY: the caller's promise, passed on.
+            Some(source) => unsafe { self.engine().irecv_alloc(self.context(), source, tag, datatype, give) },
+            None => self.complete(NULL_STATUS),
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn even_data<'a, B: Buffer + ?Sized>(
 
 /// As [`even_data`], to receive into.
 #[inline(always)]
-pub(super) fn even<'a, B: BufferMut + ?Sized>(
+pub(crate) fn even<'a, B: BufferMut + ?Sized>(
     comm: &Comm,
     buffer: &mut B,
     datatype: &'a B::Out,
@@ -45,7 +45,7 @@ fn divisible(comm: &Comm, count: usize) -> usize {
 }
 
 /// Counts and displacements without the limit of [`Count`].
-pub(super) struct Parts {
+pub(crate) struct Parts {
     counts: Vec<usize>,
     displacements: Vec<isize>,
 }
@@ -56,6 +56,9 @@ impl Parts {
     /// # Errors
     /// `Count` for a negative count.
     pub fn of<P: Partitioned + ?Sized>(comm: &Comm, buffer: &P) -> Result<Parts, Error> {
+        if let Some((counts, displacements)) = buffer.large_parts() {
+            return Ok(Parts { counts: counts.to_vec(), displacements: displacements.to_vec() });
+        }
         let count = |(rank, &n): (usize, &Count)| {
             usize::try_from(n).map_err(|_| {
                 let detail = format!("the part of rank {rank} cannot hold {n} elements");
@@ -167,7 +170,7 @@ pub(super) fn one_part(comm: &Comm, whole: usize, part: usize) -> Result<(), Err
 /// # Safety
 /// It must use no memory but `data` and what lives as long.
 #[track_caller]
-pub(super) unsafe fn started<'a, D: ?Sized, Sc: Scope<'a>>(
+pub(crate) unsafe fn started<'a, D: ?Sized, Sc: Scope<'a>>(
     comm: &Comm,
     request: Result<RequestId, Error>,
     data: &'a D,

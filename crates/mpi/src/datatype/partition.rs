@@ -12,6 +12,12 @@ pub trait Partitioned {
     fn counts(&self) -> &[Count];
     /// Where each part starts, in elements.
     fn displs(&self) -> &[Count];
+
+    /// Both without the limit of [`Count`], where they are known so; communication then uses these. See
+    /// [`LargePartition`](crate::ext::LargePartition).
+    fn large_parts(&self) -> Option<(&[usize], &[isize])> {
+        None
+    }
 }
 
 /// A partitioned buffer to send from.

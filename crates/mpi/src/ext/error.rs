@@ -92,7 +92,9 @@ impl Error {
 impl From<Core> for Error {
     #[track_caller]
     fn from(core: Core) -> Error {
-        Error { core, place: cfg!(debug_assertions).then(Location::caller) }
+        // Not as a function value, which would be its own caller.
+        let place = if cfg!(debug_assertions) { Some(Location::caller()) } else { None };
+        Error { core, place }
     }
 }
 

@@ -8,7 +8,8 @@ use crate::error::ok;
 use crate::topology::sealed::AsHandle;
 use crate::topology::traits::*;
 use crate::topology::{
-    CartesianCommunicator, DistributedGraphCommunicator, GraphCommunicator, Rank, SimpleCommunicator, core_comm,
+    CartesianCommunicator, DistributedGraphCommunicator, GraphCommunicator, Rank, SimpleCommunicator,
+    core_comm,
 };
 
 /// A process's edges in a distributed graph: from whom it hears, and to whom it speaks.

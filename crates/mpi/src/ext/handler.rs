@@ -20,8 +20,11 @@ pub enum ErrorHandler {
     Return,
     /// This is called with it, and then the operation panics as for [`Return`](ErrorHandler::Return). The communicator
     /// may be used in the call.
-    Custom(Arc<dyn Fn(&SimpleCommunicator, &Error) + Send + Sync>),
+    Custom(Arc<Custom>),
 }
+
+/// A handler of the program's own.
+type Custom = dyn Fn(&SimpleCommunicator, &Error) + Send + Sync;
 
 impl ErrorHandler {
     /// A handler from a closure.

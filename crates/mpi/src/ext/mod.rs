@@ -17,24 +17,74 @@
 //! | what | where |
 //! | --- | --- |
 //! | errors as values: every operation under the name `try_…` | [`TryDestination`], [`TrySource`], [`TryCommunicatorCollectives`], [`TryRoot`], [`TryCommunicator`], [`TryRequest`], [`TryMessage`], [`try_send_receive_into_with_tags`] |
+//! | operations that own their buffer | [`OwnedDestination::isend_owned`], [`OwnedSource::irecv_vec`] |
+//! | requests as futures | `.await` on any of them: [`SendOwned`], [`ReceiveVec`], [`RequestFuture`], [`ValueFuture`] |
+//! | receives without a copy | [`LendingSource::receive_ref`] |
+//! | messages of serialised values (feature `serde`) | `SerializedDestination`, `SerializedSource`, `SerializedRoot`, `SerializedCollectives` |
+//! | reductions by closures on values | [`ReduceWith`], [`ReduceToRootWith`] |
+//! | collectives in place | [`InPlaceCollectives`], [`InPlaceRoot`] |
+//! | operations that are started again and again | [`PersistentDestination`], [`PersistentSource`], [`PersistentCollectives`], [`PersistentRoot`], [`start_all`] |
+//! | operations of the program's own | [`generalized`] |
+//! | graphs, who is whose neighbour, and collectives among them | [`GraphTopologies`], [`Neighbourhood`], [`NeighbourCollectives`] |
+//! | counts beyond 2^31 | [`LargePartition`], [`LargeStatus`] |
+//! | hints | [`Info`] |
+//! | tests that run on ranks (feature `test`) | `#[mpi::test(np = 4)]` |
 //! | error handlers of a communicator | [`ErrorHandling`], [`ErrorHandler`] |
 
 mod attempt;
 mod error;
+mod future;
+mod generalized;
+mod graph;
 mod handler;
+mod in_place;
+mod info;
+mod large;
+mod lend;
+mod neighbours;
+mod owned;
+mod persistent;
+mod persistent_collective;
+mod reduce;
+#[cfg(feature = "serde")]
+mod serialized;
+#[cfg(feature = "test")]
+#[doc(hidden)]
+pub mod testing;
 
 pub use self::attempt::{
     TryCommunicator, TryCommunicatorCollectives, TryDestination, TryMessage, TryRequest, TryRoot, TrySource,
     try_send_receive_into_with_tags, try_send_receive_replace_into_with_tags, try_send_receive_with_tags,
 };
 pub use self::error::Error;
+pub use self::future::{RequestFuture, ValueFuture};
+pub use self::generalized::{Completer, Generalized, generalized};
+pub use self::graph::{Edges, GraphTopologies, Neighbourhood};
 pub use self::handler::{ErrorHandler, ErrorHandling};
+pub use self::in_place::{InPlaceCollectives, InPlaceRoot};
+pub use self::info::Info;
+pub use self::large::{LargePartition, LargeStatus};
+pub use self::lend::LendingSource;
+pub use self::neighbours::NeighbourCollectives;
+pub use self::owned::{OwnedDestination, OwnedSource, ReceiveVec, SendOwned};
+pub use self::persistent::{Persistent, PersistentDestination, PersistentSource, Start, start_all};
+pub use self::persistent_collective::{PersistentCollective, PersistentCollectives, PersistentRoot};
+pub use self::reduce::{Operands, ReduceToRootWith, ReduceWith};
+#[cfg(feature = "serde")]
+pub use self::serialized::{
+    SerializedCollectives, SerializedDestination, SerializedError, SerializedRoot, SerializedSource,
+};
 pub use mpi_p2p::ErrorClass;
 
 /// The extension traits, for a glob import.
 pub mod prelude {
     pub use super::{
-        ErrorHandling, TryCommunicator, TryCommunicatorCollectives, TryDestination, TryMessage, TryRequest,
-        TryRoot, TrySource,
+        ErrorHandling, GraphTopologies, InPlaceCollectives, InPlaceRoot, LargeStatus, LendingSource,
+        NeighbourCollectives, Neighbourhood, OwnedDestination, OwnedSource, PersistentCollectives,
+        PersistentDestination, PersistentRoot, PersistentSource, ReduceToRootWith, ReduceWith, Start,
+        TryCommunicator, TryCommunicatorCollectives, TryDestination, TryMessage, TryRequest, TryRoot,
+        TrySource,
     };
+    #[cfg(feature = "serde")]
+    pub use super::{SerializedCollectives, SerializedDestination, SerializedRoot, SerializedSource};
 }

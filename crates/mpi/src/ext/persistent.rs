@@ -98,7 +98,11 @@ pub trait PersistentSource: Source {
 
     /// As [`receive_init`](Self::receive_init), with the tag.
     #[track_caller]
-    fn receive_init_with_tag<T: Equivalence + Send + 'static>(&self, room: Vec<T>, tag: Tag) -> Persistent<T> {
+    fn receive_init_with_tag<T: Equivalence + Send + 'static>(
+        &self,
+        room: Vec<T>,
+        tag: Tag,
+    ) -> Persistent<T> {
         ok(core_comm(self.as_communicator()), receive_init(self, room, tag))
     }
 

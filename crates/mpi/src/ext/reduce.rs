@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Error;
 use super::error::caught;
+use crate::collective::parts::is_root;
 use crate::collective::root::root;
 use crate::collective::traits::*;
 use crate::datatype::core_type;
@@ -109,12 +110,10 @@ pub trait ReduceToRootWith: Root {
     {
         let comm = core_comm(self.as_communicator());
         let root = root(self);
-        let is_root = comm.rank() as usize == root;
+        let is_root = is_root(comm, root);
         let mut result = value.clone();
         let done = with_op(operands, &combine, |op| {
-            both(value, &mut result, |value, room| {
-                comm.reduce(Buf(value), is_root.then_some(room), op, root)
-            })
+            both(value, &mut result, |value, room| comm.reduce(Buf(value), is_root.then_some(room), op, root))
         });
         ok(comm, done);
         is_root.then_some(result)
@@ -136,7 +135,9 @@ where
     R: BufferMut + ?Sized,
     F: Fn(&T, &T) -> T + Sync,
 {
-    with_op(operands, combine, |op| both(value, result, |value, result| comm.allreduce(Buf(value), result, op)))
+    with_op(operands, combine, |op| {
+        both(value, result, |value, result| comm.allreduce(Buf(value), result, op))
+    })
 }
 
 /// Calls with both buffers as the layers below take them.

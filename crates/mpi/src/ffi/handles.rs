@@ -66,7 +66,7 @@ pointer_handle!(
 );
 pointer_handle!(
     /// Names an info object.
-    MPI_Info => ()
+    MPI_Info => mpi_comm::Info
 );
 pointer_handle!(
     /// Names an error handler.
@@ -388,6 +388,49 @@ impl MPI_Request {
 
 impl MPI_Info {
     pub(crate) const NULL: MPI_Info = MPI_Info(mark(0x130));
+
+    pub(crate) fn give(info: mpi_comm::Info) -> MPI_Info {
+        MPI_Info(Box::into_raw(Box::new(info)))
+    }
+
+    /// The info object.
+    ///
+    /// # Safety
+    /// The handle is null, or came from `give` and lives for `'a`.
+    pub(crate) unsafe fn get<'a>(self) -> Result<&'a mpi_comm::Info, Error> {
+        match self {
+            MPI_Info::NULL => Err(Self::null()),
+            // SAFETY: the caller's promise.
+            made => Ok(unsafe { &*made.0 }),
+        }
+    }
+
+    /// The info object, to be changed.
+    ///
+    /// # Safety
+    /// As [`get`](Self::get), and nothing else uses it for `'a`.
+    pub(crate) unsafe fn get_mut<'a>(self) -> Result<&'a mut mpi_comm::Info, Error> {
+        match self {
+            MPI_Info::NULL => Err(Self::null()),
+            // SAFETY: the caller's promise.
+            made => Ok(unsafe { &mut *made.0.cast_mut() }),
+        }
+    }
+
+    fn null() -> Error {
+        Error::new(ErrorClass::Info, "call", "the null info object holds no hints")
+    }
+
+    /// Drops what the handle names, if the program made it.
+    ///
+    /// # Safety
+    /// The handle came from `give` and is not used again.
+    pub(crate) unsafe fn drop_object(self) {
+        if self != Self::NULL {
+            // SAFETY: the caller's promise.
+            drop(unsafe { Box::from_raw(self.0.cast_mut()) });
+        }
+    }
 }
 
 impl MPI_Errhandler {

@@ -34,7 +34,7 @@ impl Message {
     }
 
     /// The message and its communicator, which this value owned.
-    fn into_parts(mut self) -> (Comm, Matched) {
+    pub(crate) fn into_parts(mut self) -> (Comm, Matched) {
         // SAFETY: this value owns the message, and holds the null handle from here on.
         match unsafe { mem::replace(&mut self.0, MPI_Message::NULL).take() } {
             Some(object) => (object.comm, object.matched),

@@ -14,6 +14,7 @@ impl SimpleCommunicator {
     /// All processes that started together (`MPI_COMM_WORLD`).
     ///
     /// Before initialisation and after finalisation, this ends the process with a message.
+    #[track_caller]
     pub fn world() -> SimpleCommunicator {
         SimpleCommunicator(CommunicatorHandle::world())
     }
@@ -21,6 +22,7 @@ impl SimpleCommunicator {
     /// This process alone (`MPI_COMM_SELF`).
     ///
     /// Before initialisation and after finalisation, this ends the process with a message.
+    #[track_caller]
     pub fn self_comm() -> SimpleCommunicator {
         SimpleCommunicator(CommunicatorHandle::self_comm())
     }
@@ -125,7 +127,7 @@ pub enum IntoTopology {
 }
 
 /// A communicator with a graph that every rank knows whole (MPI-4.1 §8.5.3).
-pub struct GraphCommunicator(SimpleCommunicator);
+pub struct GraphCommunicator(pub(crate) SimpleCommunicator);
 
 /// A communicator with a graph of which each rank knows its own edges (MPI-4.1 §8.5.4).
-pub struct DistributedGraphCommunicator(SimpleCommunicator);
+pub struct DistributedGraphCommunicator(pub(crate) SimpleCommunicator);
