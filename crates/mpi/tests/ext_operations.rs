@@ -453,7 +453,7 @@ fn hints() {
     assert_eq!((info.get("wdir"), info.len()), (None, 1));
     assert_eq!(info.delete("wdir").unwrap_err().class(), ErrorClass::InfoNokey);
     assert_eq!(info.set("", "x").unwrap_err().class(), ErrorClass::InfoKey);
-    assert_eq!(info.set("k", &"x".repeat(100_000)).unwrap_err().class(), ErrorClass::InfoValue);
+    assert_eq!(info.set(&"k".repeat(1000), "x").unwrap_err().class(), ErrorClass::InfoKey);
 }
 
 fn untyped_hints() {

@@ -5,9 +5,9 @@ use mpi_coll::Root;
 use mpi_comm::Comm;
 use mpi_p2p::RequestId;
 
+use crate::collective::Operation;
 use crate::collective::operation::core_op;
 use crate::collective::parts::{even, only_root};
-use crate::collective::Operation;
 use crate::datatype::recv_buf;
 use crate::datatype::traits::*;
 
