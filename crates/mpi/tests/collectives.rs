@@ -17,7 +17,7 @@ const CASES: &[Case] = &[
     case("neighbors", neighbors).on(&[1, 2, 3, 8]),
     case("persistent", persistent).on(&[2, 3, 8]),
     case("disagreement", disagreement).on(&[2, 3]).fails(
-        3,
+        13,
         &["the ranks disagree", "rank 0 calls broadcast with root 0", "calls allreduce of 8 bytes"],
     ),
 ];
