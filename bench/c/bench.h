@@ -26,7 +26,8 @@ enum {
     OVERLAP_ROUNDS = 15,
     OVERLAP_REDUCE_BYTES = 1 << 20,
     /* From here on one round is enough to warm up. */
-    SLOW_COLLECTIVE_BYTES = 64 << 10
+    SLOW_COLLECTIVE_BYTES = 64 << 10,
+    COLUMNS = 64
 };
 #define BATCH_SECONDS 0.005
 #define CALIBRATION_SECONDS 0.002
@@ -53,6 +54,8 @@ void result(const char *key, long long variant, double value);
 /* p2p.c: two ranks */
 void latency(const struct sizes *sizes);
 void window(const struct sizes *sizes);
+/* layout.c: two ranks */
+void layouts(const struct sizes *sizes);
 /* work.c */
 void idle(void);
 void unexpected(void);

@@ -33,6 +33,8 @@ int main(int argc, char **argv)
         latency(&sizes);
     else if (!strcmp(name, "window"))
         window(&sizes);
+    else if (!strcmp(name, "layouts"))
+        layouts(&sizes);
     else if (!strcmp(name, "idle"))
         idle();
     else if (!strcmp(name, "unexpected"))
@@ -48,7 +50,7 @@ int main(int argc, char **argv)
     else if (!strcmp(name, "overlap-allreduce"))
         overlap_allreduce();
     else
-        fail("usage: bench latency|window|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce [SIZES]");
+        fail("usage: bench latency|window|layouts|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce [SIZES]");
 
     MPI_Finalize();
     return 0;

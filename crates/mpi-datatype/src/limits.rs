@@ -19,3 +19,9 @@ pub const SCRATCH_KEPT_BLOCKS: usize = 8;
 
 /// Bytes of temporary memory that a thread keeps for the next use.
 pub const SCRATCH_KEPT_BYTES: usize = 32 << 20;
+
+/// Blocks at least so many bytes apart are asked for ahead of their turn.
+pub const PREFETCH_STRIDE_BYTES: usize = 256;
+
+/// How many blocks ahead.
+pub const PREFETCH_BLOCKS: isize = 16;

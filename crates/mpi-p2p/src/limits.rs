@@ -12,6 +12,9 @@ pub const MESSAGE_MAX_BYTES: u64 = 1 << 62;
 pub const SELF_EAGER_MAX_BYTES: usize = 64 << 10;
 /// Non-contiguous data is packed and pulled in pieces of at most this size.
 pub const PIECE_MAX_BYTES: usize = 256 << 10;
+/// Non-contiguous data goes in frames of this size through a transport that copies at once: the receiver unpacks one
+/// while the sender packs the next.
+pub const PACKED_FRAME_BYTES: usize = 8 << 10;
 /// Header contexts (communicator id times four plus plane) lie below this.
 pub const CONTEXT_MAX: u32 = 1 << 20;
 /// Ranks in one communicator.

@@ -3,7 +3,7 @@
 use crate::ErrorClass;
 use crate::Status;
 use crate::core::State;
-use crate::limits::PIECE_MAX_BYTES;
+use crate::limits::{PACKED_FRAME_BYTES, PIECE_MAX_BYTES};
 use crate::peer::Link;
 use crate::request::{Kind, Phase, flag};
 use crate::send::Offer;
@@ -106,7 +106,12 @@ impl State {
                 return Offer::Taken;
             }
             let caps = self.peers.at(ep).caps;
-            let limit = if memory.plain { caps.frame_limit } else { caps.frame_limit.min(PIECE_MAX_BYTES) };
+            let limit = match (memory.plain, caps.lend) {
+                (true, _) => caps.frame_limit,
+                (false, true) => caps.frame_limit.min(PIECE_MAX_BYTES),
+                // Where frames are cheap they are short, so that the receiver unpacks while this side packs.
+                (false, false) => caps.frame_limit.min(PACKED_FRAME_BYTES),
+            };
             let len = (end - offset).min(limit.max(1));
             let header = Header {
                 context: reserved::RENDEZVOUS_DATA,

@@ -6,6 +6,7 @@
 //! Output, from rank 0: `RESULT key value`.
 
 mod coll;
+mod layout;
 mod p2p;
 mod util;
 mod window;
@@ -24,6 +25,7 @@ fn main() {
     match case.as_str() {
         "latency" => p2p::latency(&world, &sizes),
         "window" => window::window(&world, &sizes),
+        "layouts" => layout::layouts(&world, &sizes),
         "idle" => work::idle(&world),
         "unexpected" => work::unexpected(&world),
         "overlap" => work::overlap(&world),
@@ -33,7 +35,7 @@ fn main() {
         "overlap-allreduce" => coll::overlap(&world),
         case if case.starts_with("tune-") => coll::tune(&world, &case["tune-".len()..], &sizes),
         _ => panic!(
-            "usage: bench latency|window|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce [SIZES]"
+            "usage: bench latency|window|layouts|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce [SIZES]"
         ),
     }
 }
