@@ -21,8 +21,6 @@ pub struct Program {
     pub status: i32,
     /// What the ranks must have written, all together.
     pub says: &'static str,
-    /// Whether its failure is an error.
-    pub must_pass: bool,
     /// Where it was built to, once it was.
     pub executable: Option<PathBuf>,
 }
@@ -44,7 +42,6 @@ impl Program {
             least_ranks: 1,
             status: 0,
             says: "",
-            must_pass: true,
             executable: None,
         })
     }

@@ -28,9 +28,6 @@ const ON_PURPOSE: &[(&str, &str, &str)] = &[
     ("datatype::UserDatatype", "impl Sync", "by itself: it holds nothing that would forbid it"),
 ];
 
-/// Names of the C binding that come with the start of processes, which this library does not do yet.
-const NOT_YET: &[&str] = &["MPI_Comm_spawn", "MPI_Comm_spawn_multiple"];
-
 #[derive(clap::Args, Default)]
 pub struct Options {
     /// Write docs/surface.md instead of comparing with it
@@ -142,7 +139,7 @@ impl Table {
                     ours.item(module, name).map(|item| describe(ours, item).kind)
                 }
                 Some(_) => Some("re-export"),
-                None => NOT_YET.contains(&name.as_str()).then_some("fn"),
+                None => None,
             };
             if kind.is_none() {
                 self.wrong.push(format!("{path}: missing"));

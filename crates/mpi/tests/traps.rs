@@ -1,0 +1,200 @@
+//! What programs written for rsmpi rely on and an implementation easily gets wrong.
+//!
+//! Elsewhere: reordered grids and empty ones in `typed.rs` (`grids`), cancelled receives in `p2p_requests.rs`, a program
+//! that never initialises in `p2p_failures.rs`.
+
+mod support;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mpi::Threading;
+use mpi::attribute::CommAttribute;
+use mpi::datatype::{MutView, UserDatatype, View};
+use mpi::request::scope;
+use mpi::traits::*;
+use support::{Case, case};
+
+const CASES: &[Case] = &[
+    case("level_single", || level(Threading::Single)).on(&[2]).over(&["shm"]),
+    case("level_funneled", || level(Threading::Funneled)).on(&[2]).over(&["shm"]),
+    case("level_serialized", || level(Threading::Serialized)).on(&[2]).over(&["shm"]),
+    case("level_multiple", || level(Threading::Multiple)).on(&[2]).over(&["shm"]),
+    case("some_never_initialise", some_never_initialise).on(&[2, 5]),
+    case("subgroup_of_others", subgroup_of_others).on(&[2, 3, 5]),
+    case("freeing_is_local", freeing_is_local).on(&[2, 3]),
+    case("packing_follows_the_map", packing_follows_the_map).on(&[2]),
+    case("types_of_size_zero", types_of_size_zero).on(&[2, 3]),
+    case("cancelled_send", cancelled_send).on(&[2]),
+    case("state_of_the_process", state_of_the_process).on(&[2]),
+];
+
+fn main() -> ExitCode {
+    support::main(CASES)
+}
+
+/// The level that was asked for is the level that is given, neither less nor more.
+fn level(asked: Threading) {
+    let (_universe, given) = mpi::initialize_with_threading(asked).unwrap();
+    assert_eq!(given, asked);
+    assert_eq!(mpi::environment::threading_support(), asked);
+}
+
+/// A rank may leave with status 0 without ever having begun, while others work.
+fn some_never_initialise() {
+    if std::env::var("MPI_PMI_RANK").is_ok_and(|rank| rank == "1") {
+        return;
+    }
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    if world.rank() != 0 {
+        world.process_at_rank(0).send(&world.rank());
+        return;
+    }
+    for rank in 2..world.size() {
+        assert_eq!(world.process_at_rank(rank).receive::<i32>().0, rank);
+    }
+}
+
+/// Who is not in the group knows that by itself: nobody else needs to call.
+fn subgroup_of_others() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let first = world.group().include(&[0]);
+    if world.rank() == world.size() - 1 {
+        assert!(world.split_by_subgroup(&first).is_none());
+        world.process_at_rank(0).send(&1);
+    }
+    if world.rank() == 0 {
+        // Only now does the member call, and the other is long gone from there.
+        assert_eq!(world.process_at_rank(world.size() - 1).receive::<i32>().0, 1);
+        let alone = world.split_by_subgroup(&first).unwrap();
+        assert_eq!((alone.rank(), alone.size()), (0, 1));
+        alone.barrier();
+    }
+}
+
+/// One rank frees its communicator while the others still use theirs.
+fn freeing_is_local() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let copy = world.duplicate();
+    let last = world.size() - 1;
+    if world.rank() == last {
+        copy.process_at_rank(0).send(&vec![7_u8; 100_000][..]);
+        drop(copy);
+        // Nobody frees the communicator before it has heard that this one has.
+        (0..last).for_each(|rank| world.process_at_rank(rank).send(&1));
+        return;
+    }
+    assert_eq!(copy.rank(), world.rank());
+    if world.rank() == 0 {
+        let (got, _) = copy.process_at_rank(last).receive_vec::<u8>();
+        assert!(got.len() == 100_000 && got.iter().all(|&byte| byte == 7));
+    }
+    world.process_at_rank(last).receive::<i32>();
+    drop(copy);
+}
+
+/// Not the order of addresses: the sequence in which the type was put together.
+fn packing_follows_the_map() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let backwards = UserDatatype::indexed(&[1, 2, 1], &[3, 1, 0], &i32::equivalent_datatype());
+    let data = [10, 11, 12, 13];
+    // SAFETY: the type's four elements are those of the array.
+    let view = unsafe { View::with_count_and_datatype(&data[..], 1, &backwards) };
+    let expected = [13, 11, 12, 10];
+    let packed = world.pack(&view);
+    assert_eq!(packed.chunks_exact(4).map(|four| four[0]).collect::<Vec<_>>(), expected.map(|n| n as u8));
+    // And what is sent so arrives so.
+    if world.rank() == 0 {
+        world.process_at_rank(1).send(&view);
+    } else {
+        assert_eq!(world.process_at_rank(0).receive_vec::<i32>().0, expected);
+    }
+}
+
+/// They are sent, received, packed and reduced like any other.
+fn types_of_size_zero() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let nothing = UserDatatype::contiguous(0, &f64::equivalent_datatype());
+    let (next, previous) =
+        ((world.rank() + 1) % world.size(), (world.rank() + world.size() - 1) % world.size());
+    let (data, mut room) = ([1.5_f64; 2], [2.5_f64; 2]);
+    // SAFETY: the type has no elements.
+    let (view, mut into) = unsafe {
+        (
+            View::with_count_and_datatype(&data[..], 3, &nothing),
+            MutView::with_count_and_datatype(&mut room[..], 3, &nothing),
+        )
+    };
+    scope(|scope| {
+        let send = world.process_at_rank(next).immediate_send(scope, &view);
+        let status = world.process_at_rank(previous).receive_into(&mut into);
+        assert_eq!(status.source_rank(), previous);
+        assert_eq!(status.count(f64::equivalent_datatype()), 0);
+        send.wait();
+    });
+    assert!(world.pack(&view).is_empty());
+    world.process_at_rank(0).broadcast_into(&mut into);
+    world.process_at_rank(next).send(&[0_u8; 0][..]);
+    assert!(world.process_at_rank(previous).receive_vec::<u8>().0.is_empty());
+    assert_eq!(room, [2.5; 2]);
+}
+
+/// A send that nobody will ever receive: the wait after its cancel returns.
+fn cancelled_send() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    if world.rank() == 0 {
+        for data in [vec![1_u8; 10], vec![1_u8; 1 << 20]] {
+            scope(|scope| {
+                let send = world.process_at_rank(1).immediate_synchronous_send(scope, &data[..]);
+                send.cancel();
+                assert!(send.wait().is_cancelled());
+            });
+        }
+        world.process_at_rank(1).send(&[2_u8][..]);
+    } else {
+        // Only what was not cancelled comes.
+        assert_eq!(world.process_at_rank(0).receive_vec::<u8>().0, [2]);
+    }
+}
+
+/// Clones that are alive.
+static ALIVE: AtomicU32 = AtomicU32::new(0);
+
+struct Counter(u32);
+
+impl Clone for Counter {
+    fn clone(&self) -> Self {
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        Counter(self.0)
+    }
+}
+
+impl CommAttribute for Counter {}
+
+/// The world's name and attributes belong to the process, not to the value that `world` returned.
+fn state_of_the_process() {
+    let (universe, _) = mpi::initialize_with_threading(Threading::Multiple).unwrap();
+    let mut world = universe.world();
+    world.set_attr(Counter(5));
+    world.set_name("everybody");
+    drop(world);
+    let seen = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let world = universe.world();
+            (world.get_name(), world.get_attr::<Counter>().map(|counter| counter.0))
+        });
+        other.join().unwrap()
+    });
+    assert_eq!(seen, ("everybody".to_owned(), Some(5)));
+    assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
+    // A duplicate is another object: it has neither.
+    let copy = universe.world().duplicate();
+    assert!(copy.get_attr::<Counter>().is_none());
+    assert_ne!(copy.get_name(), "everybody");
+}
