@@ -133,8 +133,19 @@ fn fragment(kind: &str, call: &[TokenTree], next: Option<&TokenTree>) -> Option<
     if single {
         return Some(1);
     }
-    let ends = |tree: &TokenTree| next.is_some_and(|next| next.to_string() == tree.to_string());
-    let len = call.iter().position(ends).unwrap_or(call.len());
+    // What the compiler lets stand behind a type or an expression ends it too, outside of `<…>`.
+    let closers = match kind {
+        "ty" | "path" => ",;=",
+        "expr" => ",;",
+        _ => "",
+    };
+    let mut inside = 0;
+    let mut ends = |tree: &TokenTree| {
+        inside += i32::from(is_punct(tree, '<')) - i32::from(is_punct(tree, '>') && inside > 0);
+        let closes = inside == 0 && closers.chars().any(|c| is_punct(tree, c));
+        closes || next.is_some_and(|next| next.to_string() == tree.to_string())
+    };
+    let len = call.iter().position(&mut ends).unwrap_or(call.len());
     (len > 0).then_some(len)
 }
 
@@ -262,6 +273,15 @@ mod tests {
             "($($(#[$doc:meta])* $name:ident: $t:ty = $v:expr;)*) => {$($(#[$doc])* const $name: $t = $v;)*}",
             "#[a = 1] #[b] X: u8 = 1 + 2; Y: f64 = 3.0;",
             "#[a = 1] #[b] const X: u8 = 1 + 2; const Y: f64 = 3.0;",
+        );
+    }
+
+    #[test]
+    fn an_option_may_follow_a_type() {
+        check(
+            "($($t:ty $(=> $a:ident)?),*) => {$(f!($t $($a)?);)*}",
+            "u8 => A, Vec<u8, B>, C",
+            "f!(u8 A); f!(Vec<u8, B>); f!(C);",
         );
     }
 
