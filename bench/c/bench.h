@@ -62,6 +62,11 @@ void unexpected(void);
 void overlap(void);
 void ring(void);
 void empty(void);
+/* one_sided.c */
+void one_sided(const struct sizes *sizes);
+void tickets(void);
+void fences(void);
+void computing(void);
 /* coll.c */
 void collectives(const struct sizes *sizes);
 void overlap_allreduce(void);

@@ -45,12 +45,20 @@ int main(int argc, char **argv)
         ring();
     else if (!strcmp(name, "empty"))
         empty();
+    else if (!strcmp(name, "one-sided"))
+        one_sided(&sizes);
+    else if (!strcmp(name, "tickets"))
+        tickets();
+    else if (!strcmp(name, "fences"))
+        fences();
+    else if (!strcmp(name, "computing"))
+        computing();
     else if (!strcmp(name, "collectives"))
         collectives(&sizes);
     else if (!strcmp(name, "overlap-allreduce"))
         overlap_allreduce();
     else
-        fail("usage: bench latency|window|layouts|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce [SIZES]");
+        fail("usage: bench latency|window|layouts|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce|one-sided|tickets|fences|computing [SIZES]");
 
     MPI_Finalize();
     return 0;

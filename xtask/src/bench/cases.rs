@@ -12,6 +12,8 @@ pub enum Suite {
     Startup,
     /// Collectives of all sizes
     Collectives,
+    /// Windows: put, get, accumulate, counters, fences
+    OneSided,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +58,7 @@ const fn case(
 
 use Net::{Shm, Tcp};
 use Place::{Crowded, OneCore, Spread};
-use Suite::{Collectives, P2p, Startup, Waiting};
+use Suite::{Collectives, OneSided, P2p, Startup, Waiting};
 
 pub const CASES: &[Case] = &[
     case("shm-latency", P2p, Shm, Spread, 2, "latency 8,64,1024,4096,65536,1048576,4194304"),
@@ -75,6 +77,12 @@ pub const CASES: &[Case] = &[
     case("coll-8", Collectives, Shm, Crowded, 8, "collectives 0,8,1024,65536,1048576"),
     case("coll-16", Collectives, Shm, Crowded, 16, "collectives 0,8,1024,65536"),
     case("coll-overlap", Collectives, Tcp, Spread, 2, "overlap-allreduce"),
+    case("rma-shm", OneSided, Shm, Spread, 2, "one-sided 8,65536,1048576"),
+    case("rma-tcp", OneSided, Tcp, Spread, 2, "one-sided 8"),
+    case("rma-tickets", OneSided, Shm, Crowded, 8, "tickets"),
+    case("rma-fence-2", OneSided, Shm, Spread, 2, "fences"),
+    case("rma-fence-8", OneSided, Shm, Crowded, 8, "fences"),
+    case("rma-computing", OneSided, Tcp, Spread, 2, "computing"),
 ];
 
 /// One row of the report. Every value is a cost: less is better.
@@ -258,4 +266,38 @@ pub const FIGURES: &[Figure] = &[
         Unit::Us,
         Open,
     ),
+    row("rma-shm", "put/8", "shared memory, put and flush, 8 B", Unit::Us, Ratio(1.00)),
+    row("rma-shm", "put/65536", "shared memory, put and flush, 64 KiB", Unit::Us, Ratio(0.95)),
+    row("rma-shm", "put/1048576", "shared memory, put and flush, 1 MiB", Unit::Us, Ratio(0.95)),
+    row("rma-shm", "get/8", "shared memory, get and flush, 8 B", Unit::Us, Ratio(1.00)),
+    row("rma-shm", "get/65536", "shared memory, get and flush, 64 KiB", Unit::Us, Ratio(0.95)),
+    row("rma-shm", "get/1048576", "shared memory, get and flush, 1 MiB", Unit::Us, Ratio(0.95)),
+    row(
+        "rma-shm",
+        "acc/8",
+        "shared memory, accumulate (sum of doubles) and flush, 8 B",
+        Unit::Us,
+        Ratio(1.00),
+    ),
+    row(
+        "rma-shm",
+        "acc/65536",
+        "shared memory, accumulate (sum of doubles) and flush, 64 KiB",
+        Unit::Us,
+        Ratio(0.95),
+    ),
+    row(
+        "rma-shm",
+        "acc/1048576",
+        "shared memory, accumulate (sum of doubles) and flush, 1 MiB",
+        Unit::Us,
+        Ratio(0.95),
+    ),
+    row("rma-shm", "fop/8", "shared memory, fetch and op and flush, 8 B", Unit::Us, Ratio(0.90)),
+    row("rma-tickets", "tickets", "fetch and op by 8 ranks on one counter", Unit::Us, Ratio(0.50)),
+    row("rma-fence-2", "fence", "fence, 2 ranks", Unit::Us, Ratio(0.70)),
+    row("rma-fence-8", "fence", "fence, 8 ranks", Unit::Us, Ratio(0.70)),
+    row("rma-tcp", "put/8", "TCP, put and flush, 8 B", Unit::Us, Ratio(0.90)),
+    row("rma-tcp", "get/8", "TCP, get and flush, 8 B", Unit::Us, Ratio(0.90)),
+    row("rma-computing", "computing", "TCP, put to a computing target", Unit::Us, Ratio(0.05)),
 ];

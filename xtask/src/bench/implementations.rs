@@ -69,7 +69,7 @@ impl Implementation {
         std::fs::create_dir_all(program.parent().context("a program lies in a folder")?)?;
         let mut compile = self.environment(Cmd::new(home.join("bin/mpicc")));
         compile = compile.words("-O2 -std=gnu11 -Wall -Wextra -o").arg(&program);
-        for file in ["main.c", "util.c", "p2p.c", "layout.c", "work.c", "coll.c"] {
+        for file in ["main.c", "util.c", "p2p.c", "layout.c", "work.c", "coll.c", "one_sided.c"] {
             compile = compile.arg(root().join("bench/c").join(file));
         }
         compile.run(INSTALL_LIMIT)

@@ -7,6 +7,7 @@
 
 mod coll;
 mod layout;
+mod one_sided;
 mod p2p;
 mod util;
 mod window;
@@ -31,11 +32,16 @@ fn main() {
         "overlap" => work::overlap(&world),
         "ring" => work::ring(&world),
         "empty" => work::empty(&world),
+        "one-sided" => one_sided::one_sided(&world, &sizes),
+        "tickets" => one_sided::tickets(&world),
+        "fences" => one_sided::fences(&world),
+        "computing" => one_sided::computing(&world),
         "collectives" => coll::collectives(&world, &sizes),
         "overlap-allreduce" => coll::overlap(&world),
         case if case.starts_with("tune-") => coll::tune(&world, &case["tune-".len()..], &sizes),
         _ => panic!(
-            "usage: bench latency|window|layouts|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce [SIZES]"
+            "usage: bench latency|window|layouts|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce|\
+             one-sided|tickets|fences|computing [SIZES]"
         ),
     }
 }

@@ -159,6 +159,8 @@ externs! {
     RSMPI_BOR: MPI_Op = MPI_Op::BOR, "Bitwise or.";
     RSMPI_LXOR: MPI_Op = MPI_Op::LXOR, "Logical exclusive or.";
     RSMPI_BXOR: MPI_Op = MPI_Op::BXOR, "Bitwise exclusive or.";
+    RSMPI_REPLACE: MPI_Op = MPI_Op::REPLACE, "The new value, in windows.";
+    RSMPI_NO_OP: MPI_Op = MPI_Op::NO_OP, "Nothing, in windows.";
     RSMPI_ERRORS_ARE_FATAL: MPI_Errhandler = MPI_Errhandler::FATAL, "An error ends the job.";
     RSMPI_ERRORS_RETURN: MPI_Errhandler = MPI_Errhandler::RETURN, "An error is returned.";
     RSMPI_ERRORS_ABORT: MPI_Errhandler = MPI_Errhandler::ABORT, "An error ends the processes of the communicator.";

@@ -74,7 +74,7 @@ pointer_handle!(
 );
 pointer_handle!(
     /// Names a window of one-sided communication.
-    MPI_Win => ()
+    MPI_Win => super::window::WindowObject
 );
 pointer_handle!(
     /// Names an open file.
@@ -177,6 +177,8 @@ predefined_ops! {
     BOR = Bor;
     LXOR = Lxor;
     BXOR = Bxor;
+    REPLACE = Replace;
+    NO_OP = NoOp;
 }
 
 /// A handle that names no object but has a meaning of its own: a number that no address can be.

@@ -19,6 +19,7 @@ mod info;
 mod intercomm;
 mod persistent;
 mod point_to_point;
+mod window;
 
 pub use collective::*;
 pub use communicator::*;
@@ -32,3 +33,4 @@ pub use info::*;
 pub use intercomm::*;
 pub use persistent::*;
 pub use point_to_point::*;
+pub use window::*;

@@ -263,6 +263,13 @@ impl<'w, 'b, T: Element> Passive<'w, 'b, T> {
         ok_in(self.0.core(), self.0.put_now(data, target, at))
     }
 
+    /// Combines without keeping the buffer.
+    #[track_caller]
+    #[inline]
+    pub fn combine<O: Operation>(&self, data: &[T], target: Rank, at: usize, op: O) {
+        ok_in(self.0.core(), self.0.combine(data, target, at, core_op(&op)))
+    }
+
     /// Reads, and waits until the data are here.
     #[track_caller]
     #[inline]
