@@ -59,7 +59,7 @@ pub(crate) struct Own {
 
 const _: () = {
     assert!(size_of::<Head>() == 256);
-    assert!(size_of::<Seat>() == 448);
+    assert!(size_of::<Seat>() == 320);
 };
 
 /// The mapping with its typed views.

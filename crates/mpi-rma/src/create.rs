@@ -4,7 +4,6 @@ use crate::board::{Board, front_bytes};
 use crate::epoch::Epoch;
 use crate::hub::{Hub, Node, Postman};
 use crate::limits::PART_ALIGN_BYTES;
-use crate::messages::Mail;
 use crate::window::{Inner, Window};
 use mpi_coll::InPlaceOr;
 use mpi_comm::{Comm, Info};
@@ -14,7 +13,7 @@ use mpi_node::{cross_copy, membarrier};
 use mpi_p2p::{Error, ErrorClass};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// How a window was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -240,27 +239,34 @@ impl Window {
         if w.served {
             w.engine().stop_serving();
         }
-        let me = Arc::as_ptr(&self.0) as usize;
-        OPEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|open| open.0 != me);
+        // The last owner may be this list: what it holds goes after the lock of the list.
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mine = open.iter().position(|other| Arc::ptr_eq(other, &self.0)).map(|at| open.swap_remove(at));
+        drop(open);
+        drop(mine);
     }
 }
 
-/// Titles of the windows that are open in this process, by address.
-static OPEN: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
+/// The windows that are open in this process. A window that somebody still reaches must not go with its
+/// last handle: this keeps it until it is freed.
+static OPEN: Mutex<Vec<Arc<Inner>>> = Mutex::new(Vec::new());
 
-/// Keeps the list that finalisation shows.
 fn note_open(window: &Arc<Inner>) {
     static ASKED: std::sync::Once = std::sync::Once::new();
     ASKED.call_once(|| {
         mpi_comm::at_finalize(Box::new(|| {
             let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-            open.iter().map(|(_, title)| title.clone()).collect()
+            open.iter().map(|window| full_title(window)).collect()
         }));
     });
-    let comm = window.comm.name();
-    let on = if comm.is_empty() { format!("communicator {}", window.comm.context_id()) } else { comm };
-    let entry = (Arc::as_ptr(window) as usize, format!("{} of {on}", window.title()));
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner).push(window.clone());
+}
+
+fn full_title(window: &Inner) -> String {
+    match window.comm.name() {
+        name if name.is_empty() => format!("{} of communicator {}", window.title(), window.comm.context_id()),
+        name => format!("{} of {name}", window.title()),
+    }
 }
 
 fn make(comm: &Comm, flavor: Flavor, base: *mut u8, options: &Options) -> Result<Window, Error> {
@@ -313,7 +319,7 @@ fn make(comm: &Comm, flavor: Flavor, base: *mut u8, options: &Options) -> Result
         threads: comm.engine().is_multiple(),
         board: built.board,
         epoch: Epoch::default(),
-        mail: Mutex::new(Mail::default()),
+        mail: OnceLock::new(),
         attached: RwLock::default(),
         fences: AtomicU64::new(0),
         freed: AtomicBool::new(false),

@@ -11,7 +11,7 @@ pub const READS_IN_FLIGHT_MAX: usize = 64;
 /// Requests of an origin that wait for its lock, in bytes.
 pub const DEFERRED_MAX_BYTES: usize = 4 << 20;
 /// Locks of a target's memory for operations that are no processor atomics.
-pub const STRIPES: usize = 64;
+pub const STRIPES: usize = 32;
 /// Neighbouring bytes that one of them covers.
 pub const STRIPE_BYTES: usize = 4096;
 /// Accumulates of at least so many touching bytes take locks and vector instructions instead of one

@@ -115,7 +115,7 @@ impl Window {
         if w.epoch.access() != access::LOCK_ALL {
             return Err(w.error(ErrorClass::RmaSync, "unlock all", None, "outside of an epoch of lock all"));
         }
-        let locked = w.mail().locked();
+        let locked = if w.mail.get().is_some() { w.mail().locked() } else { Vec::new() };
         let flushed = w.flush_mail("unlock all", None).and(w.mail_unlock(&locked));
         fence(Ordering::SeqCst);
         if !w.epoch.detail().unchecked {

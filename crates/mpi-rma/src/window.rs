@@ -9,7 +9,7 @@ use crate::messages::Mail;
 use mpi_comm::{Comm, ErrorHandler, Group, Info};
 use mpi_p2p::{Context, Engine, Error, ErrorClass};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// A window. A clone is another handle to the same one. It is to be [freed](Window::free) by all of
 /// its ranks together: dropping the last handle frees nothing that others may still reach.
@@ -38,7 +38,8 @@ pub(crate) struct Inner {
     /// Several threads of this process call at the same time.
     pub threads: bool,
     pub epoch: Epoch,
-    pub mail: Mutex<Mail>,
+    /// Made for the first message: a window whose ranks share memory mostly has none.
+    pub mail: OnceLock<Box<Mutex<Mail>>>,
     /// Attached memory of a dynamic window: address and size.
     pub attached: RwLock<Vec<(usize, usize)>>,
     /// Fences so far.
@@ -86,7 +87,7 @@ impl Inner {
     }
 
     pub fn mail(&self) -> MutexGuard<'_, Mail> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+        self.mail.get_or_init(Box::default).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The seat of a rank at this node's board.
@@ -298,5 +299,24 @@ impl std::fmt::Debug for Window {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let w = &*self.0;
         write!(f, "{} of {:?} ({} bytes here, {:?})", w.title(), w.comm, w.size, w.flavor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::front_bytes;
+    use crate::limits::OVERHEAD_MAX_BYTES;
+
+    /// What a rank of a large node pays for a window beside its data. Ranks of other nodes cost nothing; what is under
+    /// way costs while it is.
+    #[test]
+    fn a_window_costs_little_however_many_ranks_there_are() {
+        // The count of handles in front of what they share, and the entry of the communicator's list.
+        let own = size_of::<Inner>() + 2 * size_of::<usize>() + 2 * size_of::<(u32, usize)>();
+        for ranks in [2, 64, 4096] {
+            let bytes = front_bytes(ranks) / ranks + own;
+            assert!(bytes < OVERHEAD_MAX_BYTES, "{bytes} bytes per rank of {ranks}: {own} of them its own");
+        }
     }
 }
