@@ -48,7 +48,7 @@ fn look_up(table: &Passive<'_, '_, u64>, slots: usize, key: u64) -> u64 {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     let universe = mpi::initialize().expect("MPI starts");
     let world = universe.world();
     let slots = SLOTS_PER_RANK * world.size() as usize;

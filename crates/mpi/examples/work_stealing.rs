@@ -33,7 +33,7 @@ fn work(rank: i32, task: u64) -> u64 {
     if value == 0 { 1 } else { rank as u64 * 1_000_000 + task }
 }
 
-fn main() {
+pub(crate) fn main() {
     let universe = mpi::initialize().expect("MPI starts");
     let world = universe.world();
     let (me, size) = (world.rank(), world.size());

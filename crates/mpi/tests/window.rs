@@ -2,6 +2,11 @@
 
 mod support;
 
+#[path = "../examples/hash_table.rs"]
+mod hash_table;
+#[path = "../examples/work_stealing.rs"]
+mod work_stealing;
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -20,6 +25,8 @@ const CASES: &[Case] = &[
     case("long_and_short_accumulates_mix", long_and_short_accumulates_mix),
     case("a_computing_target_serves", a_computing_target_serves).on(&[2]),
     case("nothing_is_paid_without_a_window", nothing_is_paid_without_a_window).on(&[2]),
+    case("the_example_hash_table", hash_table::main),
+    case("the_example_work_stealing", work_stealing::main),
     case("shared_memory_is_shared", shared_memory_is_shared).over(&["shm"]),
     case("shared_memory_is_refused", shared_memory_is_refused).on(&[2]).over(&["tcp"]),
     case("the_untyped_face_works", the_untyped_face_works),

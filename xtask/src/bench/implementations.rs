@@ -193,7 +193,9 @@ fn prepare_mpi_rs() -> anyhow::Result<()> {
         let file = file?;
         std::fs::copy(file.path(), source.join(file.file_name()))?;
     }
-    std::fs::copy(root().join("bench/mpi-rs/window.rs"), source.join("window.rs"))?;
+    for file in ["window.rs", "one_sided.rs"] {
+        std::fs::copy(root().join("bench/mpi-rs").join(file), source.join(file))?;
+    }
     std::fs::write(home.join("Cargo.toml"), MPI_RS_MANIFEST)?;
     if !home.join("install/bin/mpiexec").exists() {
         println!("installing mpi-rs 0.1.0 into {}", home.display());
