@@ -118,6 +118,7 @@ pub fn tickets(world: &SimpleCommunicator) {
 /// Microseconds per fence.
 pub fn fences(world: &SimpleCommunicator) {
     let mut base: *mut u8 = ptr::null_mut();
+    // SAFETY: a constant.
     let mut window = unsafe { ffi::RSMPI_WIN_NULL };
     // SAFETY: the communicator lives; the window is freed below.
     unsafe {
