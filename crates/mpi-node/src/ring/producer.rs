@@ -125,8 +125,9 @@ impl Producer {
         });
     }
 
-    /// A body longer than one cell holds. The flags of the following cells keep their old lap,
-    /// which is none that the consumer waits for.
+    /// A body longer than one cell holds. The flags of the following cells say the lap before, which is
+    /// none that the consumer waits for there. Left as it was, the flag of a cell that is never a first one
+    /// would come true again when the counter of laps has gone round.
     #[inline]
     fn write_spanning(&mut self, head: [u32; HEAD_WORDS], body: &[u8]) {
         let (start, mut rest) = body.split_at(FIRST_BYTES);
@@ -134,7 +135,9 @@ impl Producer {
         while !rest.is_empty() {
             at = if at + 1 == self.memory.cell_count { 0 } else { at + 1 };
             let (piece, later) = rest.split_at(rest.len().min(NEXT_BYTES));
-            self.memory.cell(at).data.with_mut(|data| {
+            let following = self.memory.cell(at);
+            following.flag.store(u32::from(self.lap.wrapping_sub(1)), Ordering::Relaxed);
+            following.data.with_mut(|data| {
                 // SAFETY: as in `write_small`; a piece is no longer than the data.
                 unsafe { core::ptr::copy_nonoverlapping(piece.as_ptr(), data.cast::<u8>(), piece.len()) }
             });

@@ -81,6 +81,40 @@ mod real {
         }
     }
 
+    /// A cell that was a following one for as many laps as the counter tells apart must not look like a
+    /// message of the lap in which it is to be a first one; neither as it was at first nor as it was left.
+    #[test]
+    fn a_cell_that_was_never_first_is_no_message_when_the_laps_wrap() {
+        const CELLS: u32 = 4;
+        let push = |producer: &mut Producer, len: usize| {
+            producer.push(9, [len as u32; HEAD_WORDS], &pattern(len, len), &[]).expect("drained");
+        };
+        let pop = |consumer: &mut Consumer, len: usize| {
+            let popped = consumer.pop(|m| {
+                assert_eq!((m.mark, m.head), (9, [len as u32; HEAD_WORDS]));
+                assert_eq!(m.body, &pattern(len, len)[..]);
+            });
+            assert!(matches!(popped, Popped::Message | Popped::Returned), "{popped:?}");
+        };
+        for laps_of_single in [0, 1] {
+            let (mut producer, mut consumer) = testing::pair(CELLS, 32);
+            for _ in 0..laps_of_single * CELLS {
+                push(&mut producer, 8);
+                pop(&mut consumer, 8);
+            }
+            for _ in 0..u32::from(u16::MAX) * CELLS / 2 {
+                push(&mut producer, INLINE_BYTES);
+                pop(&mut consumer, INLINE_BYTES);
+            }
+            for _ in 0..3 * CELLS {
+                push(&mut producer, 8);
+                pop(&mut consumer, 8);
+                assert!(!consumer.ready());
+                assert_eq!(consumer.pop(|m| panic!("{m:?}")), Popped::Empty);
+            }
+        }
+    }
+
     #[test]
     fn two_threads() {
         let (mut producer, mut consumer) = testing::pair(64, 64);
