@@ -23,6 +23,54 @@
 //! Memory of the window itself is reached inside of an epoch only, value by value ([`Epoch::local`]), since others may
 //! change it at any time, or as a slice while this rank has it for itself ([`Window::own`]).
 //!
+//! # What does not compile
+//! A buffer that is read while it may still be written to:
+//! ```compile_fail,E0502
+//! # use mpi::traits::*;
+//! # use mpi::window::Window;
+//! # let universe = mpi::initialize().unwrap();
+//! # let world = universe.world();
+//! let mut window = Window::<u64>::allocate(&world, 4);
+//! let mut room = [0; 4];
+//! window.lock_all(|epoch| {
+//!     epoch.get(&mut room, 0, 0);
+//!     println!("{}", room[0]);
+//! });
+//! ```
+//! A buffer that goes before the epoch is over:
+//! ```compile_fail,E0597
+//! # use mpi::traits::*;
+//! # use mpi::window::Window;
+//! # let universe = mpi::initialize().unwrap();
+//! # let world = universe.world();
+//! let mut window = Window::<u64>::allocate(&world, 4);
+//! window.fence(|epoch| {
+//!     let mut room = vec![0; 4];
+//!     epoch.get(&mut room, 0, 0);
+//! });
+//! ```
+//! The window's memory outside of an epoch:
+//! ```compile_fail
+//! # use mpi::traits::*;
+//! # use mpi::window::Window;
+//! # let universe = mpi::initialize().unwrap();
+//! # let world = universe.world();
+//! let mut window = Window::<u64>::allocate(&world, 4);
+//! let kept = window.lock_all(|epoch| epoch.local());
+//! kept.set(0, 1);
+//! ```
+//! Another epoch while this rank has its memory for itself:
+//! ```compile_fail,E0499
+//! # use mpi::traits::*;
+//! # use mpi::window::Window;
+//! # let universe = mpi::initialize().unwrap();
+//! # let world = universe.world();
+//! let mut window = Window::<u64>::allocate(&world, 4);
+//! window.own(|mine| {
+//!     window.fence(|_| mine[0] = 1);
+//! });
+//! ```
+//!
 //! # Errors
 //! Plain operations pass an error to the window's error handler, whose default ends the job. Their `try_` twins return
 //! a [`WindowError`], which names window, target, displacement and sizes.
