@@ -147,14 +147,26 @@ impl Server {
         actions
     }
 
-    /// `rank` is gone: those who wait for its values wait no longer.
+    /// `rank` is gone: those who wait for its values wait no longer. Where it was never in MPI, which
+    /// is no failure, the others hear that it will not come.
     pub fn gone(&mut self, rank: u32) -> Vec<Action> {
         let mut actions = Vec::new();
         if let Some(r) = self.ranks.get_mut(rank as usize) {
             r.gone = true;
         }
         self.answer_waiting(rank, &mut actions);
+        if self.never_came(rank) {
+            let here = (0..self.world.len() as u32).filter(|other| {
+                let other = &self.ranks[*other as usize];
+                other.phase != Phase::Silent && !other.gone
+            });
+            actions.extend(here.map(|other| absent(other, rank)));
+        }
         actions
+    }
+
+    fn never_came(&self, rank: u32) -> bool {
+        self.ranks.get(rank as usize).is_some_and(|r| r.gone && r.phase == Phase::Silent)
     }
 
     fn take(&mut self, rank: u32, message: ToLauncher, actions: &mut Vec<Action>) -> Result<(), String> {
@@ -167,7 +179,13 @@ impl Server {
         }
         match message {
             ToLauncher::Hello { version, rank: claimed, .. } => {
-                actions.push(Action::Send { rank, message: self.hello(rank, version, claimed) });
+                let answer = self.hello(rank, version, claimed);
+                let welcome = matches!(answer, ToRank::Welcome(_));
+                actions.push(Action::Send { rank, message: answer });
+                if welcome {
+                    let all = 0..count as u32;
+                    actions.extend(all.filter(|r| self.never_came(*r)).map(|r| absent(rank, r)));
+                }
             }
             ToLauncher::Put { key, value } => r.put(key, value)?,
             ToLauncher::Fence { id } => self.fence(rank, id, actions)?,
@@ -277,6 +295,12 @@ impl Rank {
     }
 }
 
+/// Tells `to` that `rank` has ended and was never in MPI.
+fn absent(to: u32, rank: u32) -> Action {
+    let how = String::from("it has ended without initialising MPI");
+    Action::Send { rank: to, message: ToRank::PeerDied { rank, how } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -311,6 +335,17 @@ mod tests {
         assert_eq!(server.receive(1, ToLauncher::Started), [value(0, 7, Some(b"v"))]);
         assert_eq!(server.receive(2, get(1)), [value(2, 7, Some(b"v"))]);
         assert_eq!(server.receive(2, get(9)), [value(2, 7, None)]);
+    }
+
+    #[test]
+    fn who_never_comes_is_reported_to_those_who_are_here_and_to_those_who_come() {
+        let mut server = Server::new(world(3).world);
+        let hello = |rank| ToLauncher::Hello { version: STARTUP_VERSION, rank, pid: 1 };
+        server.receive(0, hello(0));
+        assert_eq!(server.gone(1), [absent(0, 1)]);
+        assert_eq!(server.receive(2, hello(2))[1..], [absent(2, 1)]);
+        // One that was in MPI and is gone has failed, or has finalised.
+        assert_eq!(server.gone(2), []);
     }
 
     #[test]

@@ -25,6 +25,12 @@ const CASES: &[Case] = &[
     case("packing_follows_the_map", packing_follows_the_map).on(&[2]),
     case("types_of_size_zero", types_of_size_zero).on(&[2, 3]),
     case("cancelled_send", cancelled_send).on(&[2]),
+    case("the_second_never_comes", || all_but(1)).on(&[2, 3, 5]),
+    case("the_first_never_comes", || all_but(0)).on(&[2, 3, 5]),
+    case("waited_for_who_never_comes", waited_for_who_never_comes)
+        .on(&[2])
+        .over(&["shm"])
+        .fails(100, &["from rank 1", "it has ended without initialising MPI"]),
     case("state_of_the_process", state_of_the_process).on(&[2]),
 ];
 
@@ -55,6 +61,31 @@ fn subgroup_of_others() {
         assert_eq!((alone.rank(), alone.size()), (0, 1));
         alone.barrier();
     }
+}
+
+/// A rank may exit with 0 without ever initialising; those who did need not wait for it at their end.
+fn all_but(absent: i32) {
+    if std::env::var("MPI_PMI_RANK").as_deref() == Ok(absent.to_string().as_str()) {
+        return;
+    }
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let here: Vec<i32> = (0..world.size()).filter(|rank| *rank != absent).collect();
+    let [.., one, other] = here[..] else { return };
+    if world.rank() == one {
+        world.process_at_rank(other).send(&one);
+    } else if world.rank() == other {
+        assert_eq!(world.process_at_rank(one).receive::<i32>().0, one);
+    }
+}
+
+/// Who waits for such a rank is told.
+fn waited_for_who_never_comes() {
+    if std::env::var("MPI_PMI_RANK").as_deref() == Ok("1") {
+        return;
+    }
+    let universe = mpi::initialize().unwrap();
+    universe.world().process_at_rank(1).receive::<i32>();
 }
 
 /// One rank frees its communicator while the others still use theirs.

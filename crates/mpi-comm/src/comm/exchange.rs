@@ -241,7 +241,8 @@ impl WaitsFor {
 }
 
 impl Comm {
-    /// Waits until all members are here: up a tree and down again. Collective.
+    /// Waits until all members are here: up a tree and down again. Collective. Members that are gone,
+    /// or never came, are not waited for, and neither is what is behind them in the tree.
     pub(crate) fn barrier_of_tree(&self, waits_for: &WaitsFor) -> Result<(), Error> {
         let team = Team::all(self)?;
         let tree = Tree::new(team.index, team.size, Side::Alone);
@@ -249,14 +250,22 @@ impl Comm {
             if let Peer::Member(rank) = peer {
                 waits_for.set(Some(*rank));
             }
-            team.receive(*peer, 0).map(drop)
+            if_there(team.receive(*peer, 0).map(drop))
         };
         tree.children().iter().try_for_each(hear)?;
         if let Some(parent) = tree.parent() {
-            team.send(parent, &[])?;
+            if_there(team.send(parent, &[]))?;
             hear(&parent)?;
         }
         waits_for.set(None);
-        tree.children().iter().try_for_each(|child| team.send(*child, &[]))
+        tree.children().iter().try_for_each(|child| if_there(team.send(*child, &[])))
+    }
+}
+
+/// A peer that is gone is no error to those who only wanted to wait for it.
+fn if_there(result: Result<(), Error>) -> Result<(), Error> {
+    match result {
+        Err(error) if error.class == ErrorClass::ProcFailed => Ok(()),
+        other => other,
     }
 }
