@@ -21,6 +21,13 @@ const CASES: &[Case] = &[
     #[cfg(feature = "derive")]
     case("no_such_variant_inside", no_such_variant_inside).on(&[1]).fails(3, &["0x5, which is no Phase"]),
     case("no_bool", no_bool).on(&[1]).fails(3, &["0x9, which is no bool"]),
+    case("no_char", no_char).on(&[1]).fails(3, &["0xd800, which is no char"]),
+    #[cfg(feature = "derive")]
+    case("no_bool_in_a_struct", no_bool_in_a_struct).on(&[1]).fails(3, &["0x2, which is no bool"]),
+    case("no_bool_in_a_broadcast", no_bool_in_a_broadcast)
+        .on(&[2])
+        .over(&["shm"])
+        .fails(3, &["0x9, which is no bool"]),
     case("packing", packing),
     case("built_datatypes", built_datatypes),
     case("dynamic_buffers", dynamic_buffers),
@@ -105,10 +112,44 @@ mod derived {
         pub side: Side,
         pub mass: f64,
     }
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy)]
+    #[repr(u64)]
+    pub enum Wide {
+        Low,
+        High = u64::MAX,
+    }
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy)]
+    #[repr(isize)]
+    pub enum Far {
+        Behind = -1,
+        Ahead = 1,
+    }
+    #[derive(Equivalence)]
+    #[repr(C)]
+    pub struct Flags {
+        pub numbers: [u32; 2],
+        pub flags: [bool; 4],
+    }
     #[derive(Equivalence)]
     #[mpi(crate = "::mpi")]
     pub struct WithPath(#[allow(dead_code)] pub u8);
+    #[derive(Equivalence, PartialEq, Debug)]
+    #[mpi(crate = "crate::under_another_name")]
+    pub struct WithAnotherPath {
+        pub flag: bool,
+        pub pair: (u8, [i64; 2]),
+    }
+    #[derive(Equivalence, PartialEq, Debug, Clone, Copy)]
+    #[mpi(crate = "crate::under_another_name")]
+    #[repr(u32)]
+    pub enum EnumWithAnotherPath {
+        One = 1,
+    }
 }
+
+/// The crate as one knows it who renamed it.
+#[cfg(feature = "derive")]
+use mpi as under_another_name;
 
 #[cfg(feature = "derive")]
 fn derived_types() {
@@ -140,6 +181,8 @@ fn generic_types() {
     around(&world, &Holder { inner: Generic { head: 3, items: ['a', 'b'] }, pair: ('c', true) });
     around(&world, &Holder { inner: Generic { head: 3, items: [1_i64, 2] }, pair: (3, false) });
     assert!(WithPath::equivalent_datatype().as_raw() == WithPath::equivalent_datatype().as_raw());
+    around(&world, &WithAnotherPath { flag: true, pair: (3, [-1, i64::MAX]) });
+    around(&world, &EnumWithAnotherPath::One);
 }
 
 #[cfg(feature = "derive")]
@@ -149,6 +192,8 @@ fn enums() {
     let world = universe.world();
     around(&world, &Phase::Solid);
     around(&world, &Phase::Gas);
+    [Wide::High, Wide::Low].iter().for_each(|wide| around(&world, wide));
+    [Far::Behind, Far::Ahead].iter().for_each(|far| around(&world, far));
     let matter = Matter { phase: [Phase::Gas, Phase::Solid, Phase::Liquid], side: Side::Right, mass: 2.5 };
     around(&world, &matter);
     let mut side = if world.rank() == 0 { Side::Right } else { Side::Left };
@@ -190,6 +235,46 @@ fn no_bool() {
     let lie = unsafe { View::with_count_and_datatype(&bytes[..], 3, &boolean) };
     world.this_process().send(&lie);
     world.this_process().receive_vec::<bool>();
+}
+
+fn no_char() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let words = [u32::from('a'), 0xd800];
+    let letter = char::equivalent_datatype();
+    // SAFETY: none: as above.
+    let lie = unsafe { View::with_count_and_datatype(&words[..], 2, &letter) };
+    world.this_process().send(&lie);
+    world.this_process().receive_vec::<char>();
+}
+
+/// As [`no_bool`], beside values that are right.
+#[cfg(feature = "derive")]
+fn no_bool_in_a_struct() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let bytes = [1_u32, 2, u32::from_ne_bytes([1, 0, 2, 1])];
+    let flags = derived::Flags::equivalent_datatype();
+    // SAFETY: none: as above.
+    let lie = unsafe { View::with_count_and_datatype(&bytes[..], 1, &flags) };
+    world.this_process().send(&lie);
+    world.this_process().receive::<derived::Flags>();
+}
+
+/// As [`no_bool`], in a collective.
+fn no_bool_in_a_broadcast() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let root = world.process_at_rank(0);
+    if world.rank() == 0 {
+        let mut bytes = [1_u8, 0, 9];
+        let boolean = bool::equivalent_datatype();
+        // SAFETY: none: as above.
+        let mut lie = unsafe { MutView::with_count_and_datatype(&mut bytes[..], 3, &boolean) };
+        root.broadcast_into(&mut lie);
+    } else {
+        root.broadcast_into(&mut [true; 3][..]);
+    }
 }
 
 #[cfg(feature = "derive")]

@@ -237,7 +237,7 @@ impl Comm {
     ) -> Result<RequestId, Error> {
         match self.outgoing("send", dest, tag, buf.datatype())? {
             Some(rank) => self.engine().send_init(self.context(), rank, tag, buf, mode),
-            None => Ok(RequestId::DONE),
+            None => Ok(self.complete_each(Status::EMPTY)),
         }
     }
 
@@ -249,7 +249,7 @@ impl Comm {
     pub fn recv_init(&self, source: Source, tag: Tag, buf: RecvBuf<'_>) -> Result<RequestId, Error> {
         match self.incoming("receive", source, tag, Some(buf.datatype()))? {
             Some(source) => self.engine().recv_init(self.context(), source, tag, buf),
-            None => Ok(RequestId::DONE),
+            None => Ok(self.complete_each(NULL_STATUS)),
         }
     }
 

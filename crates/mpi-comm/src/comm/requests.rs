@@ -10,6 +10,10 @@ impl Activity for Over {
     fn advance(&mut self, _inside: &mut Inside<'_>) -> Result<Step, Error> {
         Ok(Step::Done(self.0))
     }
+
+    fn rearm(&mut self) -> bool {
+        true
+    }
 }
 
 impl Comm {
@@ -17,5 +21,10 @@ impl Comm {
     #[cold]
     pub(crate) fn complete(&self, status: Status) -> Result<RequestId, Error> {
         Ok(self.engine().start(Box::new(Over(status))))
+    }
+
+    /// A persistent request of which every round is complete at once, with a status.
+    pub(crate) fn complete_each(&self, status: Status) -> RequestId {
+        self.engine().init(Box::new(Over(status)))
     }
 }

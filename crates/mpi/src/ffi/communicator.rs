@@ -1,10 +1,9 @@
-//! Communicators, groups, attributes and grids under their C names (MPI-4.1 §7, §8).
+//! Communicators, groups and attributes under their C names (MPI-4.1 §7).
 
 use std::ffi::{CStr, c_void};
 use std::os::raw::{c_char, c_int};
 use std::ptr;
 
-use mpi_comm::topology::Topology;
 use mpi_comm::{Comm, Keyval, OnCopy, Relation, SplitKind};
 use mpi_p2p::{Error, ErrorClass};
 
@@ -13,7 +12,7 @@ use super::constants::*;
 use super::handles::*;
 
 /// Hands out a communicator that was made, or the null handle.
-fn made(comm: Option<Comm>) -> MPI_Comm {
+pub(super) fn made(comm: Option<Comm>) -> MPI_Comm {
     comm.map_or(MPI_Comm::NULL, MPI_Comm::give)
 }
 
@@ -44,6 +43,8 @@ macro_rules! comm_numbers {
     )*};
 }
 
+pub(super) use comm_numbers;
+
 comm_numbers! {
     /// How many processes are in this process's group.
     MPI_Comm_size = |comm| comm.size();
@@ -53,15 +54,6 @@ comm_numbers! {
     MPI_Comm_remote_size = |comm| comm.remote_size();
     /// Whether it is an inter-communicator.
     MPI_Comm_test_inter = |comm| comm.is_inter();
-    /// What structure the ranks have.
-    MPI_Topo_test = |comm| match comm.topology() {
-        Topology::Undefined => MPI_UNDEFINED,
-        Topology::Cartesian(_) => 211,
-        Topology::Graph(_) => 212,
-        Topology::DistGraph(_) => 213,
-    };
-    /// How many dimensions the grid has.
-    MPI_Cartdim_get = |comm| comm.cartesian()?.dims().len();
 }
 
 fn remote<T>(comm: &Comm, get: impl FnOnce(&Comm) -> Option<T>) -> Outcome<T> {
@@ -457,151 +449,4 @@ pub unsafe extern "C" fn MPI_Comm_get_attr(
 pub unsafe extern "C" fn MPI_Comm_delete_attr(comm: MPI_Comm, key: c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { call_on(comm, |comm| comm.delete_attribute(Keyval(key as u32))) }
-}
-
-/// # Safety
-/// There are `n` numbers.
-unsafe fn flags(values: *const c_int, n: usize) -> Vec<bool> {
-    // SAFETY: the caller's promise.
-    unsafe { slice(values, n) }.iter().map(|&flag| flag != 0).collect()
-}
-
-/// Lays a grid over the ranks.
-///
-/// # Safety
-/// The communicator lives; there are `n` dimensions and periods; `newcomm` is writable.
-pub unsafe extern "C" fn MPI_Cart_create(
-    comm: MPI_Comm,
-    n: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
-    reorder: c_int,
-    newcomm: *mut MPI_Comm,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        call_on(comm, |comm| {
-            let n = count(n)?;
-            put(newcomm, made(comm.cart_create(slice(dims, n), &flags(periods, n), reorder != 0)?));
-            Ok(())
-        })
-    }
-}
-
-/// The rank that this process would have on a grid, or `MPI_UNDEFINED`.
-///
-/// # Safety
-/// The communicator lives; there are `n` dimensions and periods; `rank` is writable.
-pub unsafe extern "C" fn MPI_Cart_map(
-    comm: MPI_Comm,
-    n: c_int,
-    dims: *const c_int,
-    periods: *const c_int,
-    rank: *mut c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        call_on(comm, |comm| {
-            let n = count(n)?;
-            let found = comm.cart_map(slice(dims, n), &flags(periods, n))?;
-            put(rank, found.map_or(MPI_UNDEFINED, |rank| rank as c_int));
-            Ok(())
-        })
-    }
-}
-
-/// The shape of the grid and this process's place.
-///
-/// # Safety
-/// The communicator lives; there is room for `n` numbers each.
-pub unsafe extern "C" fn MPI_Cart_get(
-    comm: MPI_Comm,
-    n: c_int,
-    dims: *mut c_int,
-    periods: *mut c_int,
-    coords: *mut c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        call_on(comm, |comm| {
-            let (grid, n) = (comm.cartesian()?, count(n)?);
-            let here = grid.coords(comm.rank() as i32)?;
-            let each = grid.dims().iter().zip(grid.periods()).zip(here).take(n);
-            for (i, ((&dim, &period), coord)) in each.enumerate() {
-                put(dims.add(i), dim);
-                put(periods.add(i), c_int::from(period));
-                put(coords.add(i), coord);
-            }
-            Ok(())
-        })
-    }
-}
-
-/// The rank at coordinates.
-///
-/// # Safety
-/// The communicator lives; there are as many coordinates as dimensions; `rank` is writable.
-pub unsafe extern "C" fn MPI_Cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *mut c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        call_on(comm, |comm| {
-            let grid = comm.cartesian()?;
-            put(rank, grid.rank(slice(coords, grid.dims().len()))? as c_int);
-            Ok(())
-        })
-    }
-}
-
-/// The coordinates of a rank.
-///
-/// # Safety
-/// The communicator lives; there is room for `n` numbers.
-pub unsafe extern "C" fn MPI_Cart_coords(comm: MPI_Comm, rank: c_int, n: c_int, coords: *mut c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        call_on(comm, |comm| {
-            let found = comm.cartesian()?.coords(rank)?;
-            for (place, coord) in slice_mut(coords, count(n)?).iter_mut().zip(found) {
-                *place = coord;
-            }
-            Ok(())
-        })
-    }
-}
-
-/// Source and destination of a shift.
-///
-/// # Safety
-/// The communicator lives; both results are writable.
-pub unsafe extern "C" fn MPI_Cart_shift(
-    comm: MPI_Comm,
-    dimension: c_int,
-    displacement: c_int,
-    source: *mut c_int,
-    dest: *mut c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        call_on(comm, |comm| {
-            let (behind, ahead) = comm.cart_shift(dimension, displacement)?;
-            put(source, behind.map_or(MPI_PROC_NULL, |rank| rank as c_int));
-            put(dest, ahead.map_or(MPI_PROC_NULL, |rank| rank as c_int));
-            Ok(())
-        })
-    }
-}
-
-/// The sub-grid that this process is in.
-///
-/// # Safety
-/// The communicator lives; there are as many flags as dimensions; `newcomm` is writable.
-pub unsafe extern "C" fn MPI_Cart_sub(comm: MPI_Comm, keep: *const c_int, newcomm: *mut MPI_Comm) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        call_on(comm, |comm| {
-            let n = comm.cartesian()?.dims().len();
-            put(newcomm, made(Some(comm.cart_sub(&flags(keep, n))?)));
-            Ok(())
-        })
-    }
 }

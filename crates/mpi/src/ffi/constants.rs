@@ -172,6 +172,10 @@ externs! {
 
 /// Bytes without meaning.
 pub const MPI_BYTE: MPI_Datatype = MPI_Datatype::BYTE;
+/// The edges of a distributed graph have no weights (§8.5.4).
+pub const MPI_UNWEIGHTED: *mut c_int = std::ptr::without_provenance_mut(10);
+/// The edges of a distributed graph have weights, and this process gives none (§8.5.4).
+pub const MPI_WEIGHTS_EMPTY: *mut c_int = std::ptr::without_provenance_mut(11);
 /// What packing makes.
 pub const MPI_PACKED: MPI_Datatype = MPI_Datatype::PACKED;
 

@@ -45,6 +45,18 @@ unsafe fn words(argv: *const *mut c_char) -> Vec<OsString> {
     words
 }
 
+/// The hints of an info object, none for the null one.
+///
+/// # Safety
+/// The handle is null, or the object lives.
+unsafe fn hints(info: MPI_Info) -> Outcome<Info> {
+    if info == MPI_Info::NULL {
+        return Ok(Info::new());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { info.get().cloned() }
+}
+
 /// What all calls that spawn end with.
 ///
 /// # Safety
@@ -74,12 +86,12 @@ unsafe fn spawned(
 ///
 /// # Safety
 /// At the root `command` is a text with its closing 0 and `argv` null or such texts with a null pointer behind them;
-/// the communicator lives; `intercomm` is writable, `array_of_errcodes` null or writable for `maxprocs` numbers.
+/// the communicator and the info object live; `intercomm` is writable, `array_of_errcodes` null or writable for `maxprocs` numbers.
 pub unsafe extern "C" fn MPI_Comm_spawn(
     command: *const c_char,
     argv: *mut *mut c_char,
     maxprocs: c_int,
-    _info: MPI_Info,
+    info: MPI_Info,
     root: c_int,
     comm: MPI_Comm,
     intercomm: *mut MPI_Comm,
@@ -91,7 +103,7 @@ pub unsafe extern "C" fn MPI_Comm_spawn(
             let mut commands = Vec::new();
             if is_root(comm, root) {
                 let (program, arguments) = (word(command), words(argv));
-                commands.push(SpawnCommand { program, arguments, count: maxprocs, info: Info::new() });
+                commands.push(SpawnCommand { program, arguments, count: maxprocs, info: hints(info)? });
             }
             let count = usize::try_from(maxprocs).unwrap_or(0);
             spawned(comm, root, &commands, intercomm, array_of_errcodes, count)
@@ -102,14 +114,14 @@ pub unsafe extern "C" fn MPI_Comm_spawn(
 /// Starts processes of several programs.
 ///
 /// # Safety
-/// As [`MPI_Comm_spawn`], for `count` programs; `array_of_argv` may be null. `array_of_errcodes` is null or writable
+/// As [`MPI_Comm_spawn`], for `count` programs; `array_of_argv` and `array_of_info` may be null. `array_of_errcodes` is null or writable
 /// for as many numbers as all of `array_of_maxprocs` together.
 pub unsafe extern "C" fn MPI_Comm_spawn_multiple(
     count: c_int,
     array_of_commands: *mut *mut c_char,
     array_of_argv: *mut *mut *mut c_char,
     array_of_maxprocs: *const c_int,
-    _array_of_info: *const MPI_Info,
+    array_of_info: *const MPI_Info,
     root: c_int,
     comm: MPI_Comm,
     intercomm: *mut MPI_Comm,
@@ -126,8 +138,9 @@ pub unsafe extern "C" fn MPI_Comm_spawn_multiple(
                     let program = word(*array_of_commands.add(at));
                     let argv =
                         if array_of_argv.is_null() { std::ptr::null_mut() } else { *array_of_argv.add(at) };
-                    let (arguments, count) = (words(argv), number(at));
-                    commands.push(SpawnCommand { program, arguments, count, info: Info::new() });
+                    let info = if array_of_info.is_null() { MPI_Info::NULL } else { *array_of_info.add(at) };
+                    let (arguments, count, info) = (words(argv), number(at), hints(info)?);
+                    commands.push(SpawnCommand { program, arguments, count, info });
                 }
             }
             // Elsewhere than at the root the numbers need not be there, unless the codes are wanted.
@@ -142,7 +155,7 @@ fn is_root(comm: &Comm, root: c_int) -> bool {
     u32::try_from(root) == Ok(comm.rank())
 }
 
-/// Opens a port.
+/// Opens a port. No hint is known here, nor by the calls below: which are reserved may be ignored (MPI-4.1 §11.8.2).
 ///
 /// # Safety
 /// `port_name` has room for `MPI_MAX_PORT_NAME` bytes.

@@ -19,6 +19,7 @@ mod info;
 mod intercomm;
 mod persistent;
 mod point_to_point;
+mod topology;
 mod window;
 
 pub use collective::*;
@@ -33,4 +34,5 @@ pub use info::*;
 pub use intercomm::*;
 pub use persistent::*;
 pub use point_to_point::*;
+pub use topology::*;
 pub use window::*;

@@ -344,7 +344,7 @@ pub unsafe extern "C" fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mu
     MPI_SUCCESS as c_int
 }
 
-/// Waits for a request; its handle becomes null.
+/// Waits for a request; its handle becomes null, unless it is persistent.
 ///
 /// # Safety
 /// `request` holds a live request or null; `status` is null or writable.
@@ -352,17 +352,15 @@ pub unsafe extern "C" fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_St
     // SAFETY: the caller's promise.
     unsafe {
         call(|| {
-            let done = match request.replace(MPI_Request::NULL).0 {
-                Some(id) => mpi_comm::wait(id)?,
-                None => mpi_p2p::Status::EMPTY,
-            };
-            put_status(status, done);
+            // Those of a list leave a persistent request in its place.
+            let done = mpi_comm::wait_any(ids(request, 1)?)?;
+            put_status(status, done.map_or(mpi_p2p::Status::EMPTY, |(_, status)| status));
             Ok(())
         })
     }
 }
 
-/// Whether a request has completed; if so, its handle becomes null.
+/// Whether a request has completed; if so, its handle becomes null, unless it is persistent.
 ///
 /// # Safety
 /// As [`MPI_Wait`]; `flag` is writable.
@@ -374,14 +372,10 @@ pub unsafe extern "C" fn MPI_Test(
     // SAFETY: the caller's promise.
     unsafe {
         call(|| {
-            let done = match (*request).0 {
-                Some(id) => mpi_comm::test(id)?,
-                None => Some(mpi_p2p::Status::EMPTY),
-            };
-            put(flag, c_int::from(done.is_some()));
-            if let Some(done) = done {
-                request.write(MPI_Request::NULL);
-                put_status(status, done);
+            let found = test_any(ids(request, 1)?)?;
+            put(flag, c_int::from(found.is_some()));
+            if let Some(done) = found {
+                put_status(status, done.map_or(mpi_p2p::Status::EMPTY, |(_, status)| status));
             }
             Ok(())
         })
@@ -393,6 +387,11 @@ pub unsafe extern "C" fn MPI_Test(
 unsafe fn ids<'a>(requests: *mut MPI_Request, n: c_int) -> Outcome<&'a mut [Option<RequestId>]> {
     // SAFETY: a request handle is laid out as the option inside.
     Ok(unsafe { slice_mut(requests.cast(), count(n)?) })
+}
+
+/// None while some run and none is complete; `Some(None)` where none is active.
+fn test_any(ids: &mut [Option<RequestId>]) -> Outcome<Option<Option<(usize, mpi_p2p::Status)>>> {
+    mpi_comm::engine()?.test_any(ids).map_err(|(_, error)| error)
 }
 
 /// Waits until one of several requests completes.
@@ -430,11 +429,10 @@ pub unsafe extern "C" fn MPI_Testany(
     // SAFETY: the caller's promise.
     unsafe {
         call(|| {
-            let ids = ids(requests, count)?;
-            let none_runs = ids.iter().all(Option::is_none);
-            let done = mpi_comm::test_any(ids)?;
+            let found = test_any(ids(requests, count)?)?;
+            let done = found.flatten();
             put(index, done.map_or(MPI_UNDEFINED, |(i, _)| int(i)));
-            put(flag, c_int::from(done.is_some() || none_runs));
+            put(flag, c_int::from(found.is_some()));
             put_status(status, done.map_or(mpi_p2p::Status::EMPTY, |(_, status)| status));
             Ok(())
         })

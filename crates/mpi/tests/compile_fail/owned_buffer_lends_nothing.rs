@@ -1,0 +1,11 @@
+//! An operation that owns borrowed elements would outlive them.
+use mpi::ext::prelude::*;
+use mpi::traits::*;
+
+fn main() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let data = vec![1, 2, 3];
+    let send = world.this_process().isend_owned(&data[..]);
+    send.wait();
+}
