@@ -24,10 +24,7 @@ const CASES: &[Case] = &[
     case("no_char", no_char).on(&[1]).fails(3, &["0xd800, which is no char"]),
     #[cfg(feature = "derive")]
     case("no_bool_in_a_struct", no_bool_in_a_struct).on(&[1]).fails(3, &["0x2, which is no bool"]),
-    case("no_bool_in_a_broadcast", no_bool_in_a_broadcast)
-        .on(&[2])
-        .over(&["shm"])
-        .fails(3, &["0x9, which is no bool"]),
+    case("no_bool_in_a_broadcast", no_bool_in_a_broadcast).on(&[2]).fails(3, &["0x9, which is no bool"]),
     case("packing", packing),
     case("built_datatypes", built_datatypes),
     case("dynamic_buffers", dynamic_buffers),

@@ -24,7 +24,7 @@
 //! | reductions by closures on values | [`ReduceWith`], [`ReduceToRootWith`] |
 //! | collectives in place | [`InPlaceCollectives`], [`InPlaceRoot`] |
 //! | operations that are started again and again | [`PersistentDestination`], [`PersistentSource`], [`PersistentCollectives`], [`PersistentRoot`], [`start_all`] |
-//! | operations of the program's own | [`generalized`] |
+//! | operations of the program's own | [`generalized()`] |
 //! | graphs, who is whose neighbour, and collectives among them | [`GraphTopologies`], [`Neighbourhood`], [`NeighbourCollectives`] |
 //! | counts beyond 2^31 | [`LargePartition`], [`LargeStatus`] |
 //! | hints | [`Info`] |
