@@ -18,6 +18,11 @@ pub(crate) fn hooks(boot: &Bootstrap, foreign: Arc<Foreign>) -> Hooks {
     let gathered = boot.kind == Kind::Native;
     Hooks {
         on_blocked: Box::new(move |blocked| {
+            // A finalisation that takes long speaks for itself; its own receives would tell people nothing.
+            if let Some(text) = in_finalize() {
+                let _ = client.report(&text, &[]);
+                return;
+            }
             if gathered {
                 eprintln!("mpi: rank {rank}: {blocked}");
             }
@@ -86,11 +91,15 @@ fn wait_of(blocked: &Blocked, others: &Foreign) -> Wait {
     wait
 }
 
+/// What a finalisation that is going on waits for.
+fn in_finalize() -> Option<String> {
+    Some(format!("in finalize; it waits for {}", crate::process::finalizing()?))
+}
+
 /// A report as one line.
 fn describe(report: &Report) -> String {
-    // What finalisation waits for are receives of its own, which would tell people nothing.
-    if let Some(waits) = crate::process::finalizing() {
-        return format!("in finalize; it waits for {waits}");
+    if let Some(text) = in_finalize() {
+        return text;
     }
     let outside = crate::dynamic::waiting_outside();
     if !outside.is_empty() {

@@ -62,7 +62,7 @@ pub fn derive_equivalence(input: TokenStream) -> TokenStream {
 /// ```
 ///
 /// `mpiexec` is what the function gives that `launcher = path::to::function` names (it returns a `PathBuf`), else what
-/// the variable `MPIEXEC` names, else the one beside the test program in Cargo's target directory, else the first in
+/// the variable `MPI_MPIEXEC` names, else the one beside the test program in Cargo's target directory, else the first in
 /// `PATH`.
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 /// Unexpected bytes in one process above which peers are told to announce instead of sending.
 pub const UNEXPECTED_MARK_BYTES: u64 = 64 << 20;
+/// What a kept message costs beside its body, in bytes: its place, its key and the way to it. A flood of
+/// tiny messages holds mostly this.
+pub const KEPT_MESSAGE_BYTES: u64 = 144;
 /// Largest body of an eager message that any peer may send, unless the transport allows more.
 pub const EAGER_FRAME_MAX_BYTES: u64 = 4 << 20;
 /// Largest message, in bytes.

@@ -57,7 +57,7 @@ pub struct Report {
     pub unexpected: Vec<Waiting>,
     /// How many there are.
     pub unexpected_total: usize,
-    /// Bytes in them.
+    /// Bytes of memory that they occupy.
     pub unexpected_bytes: u64,
 }
 

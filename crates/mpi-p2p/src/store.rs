@@ -1,6 +1,6 @@
 //! Messages that arrived before their receive, kept in memory of the engine.
 
-use crate::limits::KEPT_BESIDE_KEY_BYTES;
+use crate::limits::{KEPT_BESIDE_KEY_BYTES, KEPT_MESSAGE_BYTES};
 use crate::matching::{UnexpectedKey, UnexpectedNodes};
 use mpi_btl::{Ep, RegionKey};
 
@@ -102,8 +102,9 @@ impl Stored {
     /// Bytes of engine memory that it occupies.
     pub fn held(&self) -> u64 {
         match &self.body {
-            Body::Here(b) => b.len() as u64,
-            Body::Acknowledged(b, _) | Body::Coming(b, _) => b.len() as u64,
+            Body::Here(b) => b.len() as u64 + KEPT_MESSAGE_BYTES,
+            Body::Acknowledged(b, _) | Body::Coming(b, _) => b.len() as u64 + KEPT_MESSAGE_BYTES,
+            // The sender of what is announced waits for it, and so bounds it.
             Body::Announced(..) | Body::Own(_) => 0,
         }
     }

@@ -219,8 +219,16 @@ impl Server {
                 format!("this descriptor belongs to rank {rank}, and the process says it is {claimed}");
             return ToRank::Refused { version: STARTUP_VERSION, reason };
         }
-        self.ranks[rank as usize].phase = Phase::Connected;
-        ToRank::Welcome(Box::new(self.world[rank as usize].clone()))
+        let mut welcome = self.world[rank as usize].clone();
+        let r = &mut self.ranks[rank as usize];
+        if r.phase != Phase::Silent {
+            // What the program before it left in the node segment and published is not this one's.
+            welcome.node_slot = None;
+            (r.visible, r.bytes) = (false, 0);
+            r.values.clear();
+        }
+        r.phase = Phase::Connected;
+        ToRank::Welcome(Box::new(welcome))
     }
 
     fn fence(&mut self, rank: u32, id: u64, actions: &mut Vec<Action>) -> Result<(), String> {

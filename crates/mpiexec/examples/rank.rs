@@ -5,6 +5,7 @@
 
 use mpi_pmi::{Bootstrap, Event};
 use mpi_wire::waits::Wait;
+use nix::sys::signal::{SigSet, Signal};
 use std::io::{Read, Write};
 use std::process::exit;
 use std::time::Duration;
@@ -35,6 +36,7 @@ fn perform(verb: &str, value: &str, world: &mut Option<Bootstrap>) {
             std::hint::spin_loop();
         },
         "exit" => exit(number(value)),
+        "trap-term" => trap_term(Duration::from_secs_f64(number(value))),
         "panic" => panic!("{value}"),
         "kill" => signal_self(value),
         "child" => child(value),
@@ -66,6 +68,19 @@ fn with_world(verb: &str, value: &str, world: &Bootstrap) {
         "again" => client.started().expect("started"),
         _ => panic!("no step is called {verb}"),
     }
+}
+
+/// On SIGTERM takes some time to tidy up. Comes before any step that starts a thread.
+fn trap_term(time: Duration) {
+    let mut set = SigSet::empty();
+    set.add(Signal::SIGTERM);
+    set.thread_block().expect("block SIGTERM");
+    std::thread::spawn(move || {
+        set.wait().expect("wait for SIGTERM");
+        std::thread::sleep(time);
+        write(&mut std::io::stdout(), b"tidied\n");
+        exit(0);
+    });
 }
 
 fn init() -> Bootstrap {

@@ -49,6 +49,18 @@ fn ranks_get_the_terminate_signal_and_time_to_obey() {
     assert_eq!(done.out.matches("tidied").count(), 2, "{done:?}");
 }
 
+/// A rank that is in MPI has as much time: nothing else tells it to leave.
+#[test]
+fn ranks_in_mpi_get_the_time_too() {
+    let program = "trap-term:0.5 init events:tea print:up\\n sleep:100";
+    let live = Run::new("-q -n 2").rank(program).start();
+    live.wait_out("up\nup\n");
+    live.signal("TERM");
+    let done = live.done();
+    assert_eq!(done.status, 143, "{done:?}");
+    assert_eq!(done.out.matches("tidied").count(), 2, "{done:?}");
+}
+
 #[test]
 fn a_second_interrupt_kills_at_once() {
     let live = Run::new("-q -n 2").sh("trap '' TERM; echo up; sleep 1000; sleep 1000").start();

@@ -193,7 +193,7 @@ fn prepare_mpi_rs() -> anyhow::Result<()> {
         let file = file?;
         std::fs::copy(file.path(), source.join(file.file_name()))?;
     }
-    for file in ["window.rs", "one_sided.rs"] {
+    for file in ["window.rs", "one_sided.rs", "layout.rs"] {
         std::fs::copy(root().join("bench/mpi-rs").join(file), source.join(file))?;
     }
     std::fs::write(home.join("Cargo.toml"), MPI_RS_MANIFEST)?;

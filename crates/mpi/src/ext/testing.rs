@@ -16,7 +16,7 @@ use crate::topology::SimpleCommunicator;
 /// Set for the ranks: the test that they run.
 const TEST_VARIABLE: &str = "MPI_TEST_ON_RANKS";
 /// Names the launcher.
-const LAUNCHER_VARIABLE: &str = "MPIEXEC";
+const LAUNCHER_VARIABLE: &str = "MPI_MPIEXEC";
 /// How long a test may take that does not say, in seconds.
 const TIMEOUT_SECONDS: u32 = 60;
 /// Status of the launcher when the time was over.

@@ -141,7 +141,7 @@ pub fn main(cases: &[Case]) -> ExitCode {
 
 /// The launcher, built now if need be, from the same target directory and profile as this test.
 fn mpiexec() -> PathBuf {
-    if let Some(path) = std::env::var_os("MPIEXEC") {
+    if let Some(path) = std::env::var_os("MPI_MPIEXEC") {
         return path.into();
     }
     let me = std::env::current_exe().expect("a running program has a path");

@@ -294,20 +294,23 @@ impl<'a> Running<'a> {
         // Everything that the ranks wrote before stands before the line that tells of the failure.
         self.streams.flush_before_report();
         self.streams.message(&format!("mpiexec: {line}"));
-        self.end(&together, first.status, &line, limits::KILL_AFTER_FAILURE);
+        self.end(&together, first.status, Some(&line), limits::KILL_AFTER_FAILURE);
     }
 
-    /// Tells all ranks of some worlds to end.
-    fn end(&mut self, worlds: &[usize], status: i32, reason: &str, kill_after: Duration) {
+    /// Tells all ranks of some worlds to end: by SIGTERM, and with a `reason` by a message too, on which
+    /// a rank leaves at once. Without one the program has the whole time before the kill for itself: it
+    /// may catch the signal and save what it has.
+    fn end(&mut self, worlds: &[usize], status: i32, reason: Option<&str>, kill_after: Duration) {
         self.status.get_or_insert(status);
-        let abort = ToRank::Abort { code: status, message: reason.to_owned() };
+        let abort = reason.map(|reason| ToRank::Abort { code: status, message: reason.to_owned() });
         for number in worlds {
             let world = &mut self.worlds[*number];
             world.phase = Phase::Ending { next: Instant::now() + kill_after, killed: false };
             let slots = world.slots.clone();
             for slot in slots {
-                if self.phase(slot) != RankPhase::Silent {
-                    self.send(slot, &abort);
+                match &abort {
+                    Some(abort) if self.phase(slot) != RankPhase::Silent => self.send(slot, abort),
+                    _ => {}
                 }
             }
         }
@@ -316,7 +319,7 @@ impl<'a> Running<'a> {
     }
 
     /// Tells all ranks to end.
-    fn end_all(&mut self, status: i32, reason: &str, kill_after: Duration) {
+    fn end_all(&mut self, status: i32, reason: Option<&str>, kill_after: Duration) {
         let all: Vec<usize> = (0..self.worlds.len())
             .filter(|world| !matches!(self.worlds[*world].phase, Phase::Ending { .. }))
             .collect();
@@ -374,7 +377,7 @@ impl<'a> Running<'a> {
             self.streams.message(&format!("mpiexec: {line}"));
         }
         if let Then::End(status) = picture.then {
-            self.end_all(status, &picture.title, limits::KILL_AFTER_FAILURE);
+            self.end_all(status, Some(&picture.title), limits::KILL_AFTER_FAILURE);
         }
     }
 

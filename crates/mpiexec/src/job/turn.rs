@@ -346,7 +346,7 @@ impl Running<'_> {
         self.streams.message(&format!(
             "mpiexec: {signal}: ending the job; what is left after {seconds} s is killed (once more: at once)"
         ));
-        self.end_all(128 + signal as i32, &format!("mpiexec got {signal}"), limits::KILL_AFTER_SIGNAL);
+        self.end_all(128 + signal as i32, None, limits::KILL_AFTER_SIGNAL);
     }
 
     /// Collects the ranks that have ended. All of them are noted before any is judged: ranks that
