@@ -36,4 +36,4 @@ pub const REGION_PIECE_BYTES_LEAST: u64 = 8 * 1024;
 /// Smallest piece of a longer copy, in bytes. A multiple of a page.
 pub const REGION_PIECE_BYTES_MIN: u64 = 16 * 1024;
 /// Largest piece.
-pub const REGION_PIECE_BYTES_MAX: u64 = 256 * 1024;
+pub const REGION_PIECE_BYTES_MAX: u64 = 512 * 1024;
