@@ -346,6 +346,27 @@ mod tests {
     }
 
     #[test]
+    fn a_second_program_starts_afresh() {
+        let mut server = Server::new(world(2).world);
+        server.world[1].node_slot = Some(1);
+        let hello = || ToLauncher::Hello { version: STARTUP_VERSION, rank: 1, pid: 1 };
+        let slot = |actions: Vec<Action>| match &actions[..] {
+            [Action::Send { message: ToRank::Welcome(welcome), .. }] => welcome.node_slot,
+            other => panic!("{other:?}"),
+        };
+        server.receive(0, ToLauncher::Hello { version: STARTUP_VERSION, rank: 0, pid: 1 });
+        assert_eq!(slot(server.receive(1, hello())), Some(1));
+        server.receive(1, put(b"first"));
+        server.receive(1, ToLauncher::Started);
+        server.receive(1, ToLauncher::Finalized);
+        assert_eq!(slot(server.receive(1, hello())), None, "the segment has the first one's traces");
+        // What the first one published is not there; the second one's is waited for.
+        assert_eq!(server.receive(0, get(1)), []);
+        server.receive(1, put(b"second"));
+        assert_eq!(server.receive(1, ToLauncher::Started), [value(0, 7, Some(b"second"))]);
+    }
+
+    #[test]
     fn who_never_comes_is_reported_to_those_who_are_here_and_to_those_who_come() {
         let mut server = Server::new(world(3).world);
         let hello = |rank| ToLauncher::Hello { version: STARTUP_VERSION, rank, pid: 1 };
