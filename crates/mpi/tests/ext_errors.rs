@@ -3,7 +3,7 @@
 mod support;
 
 use std::panic::{self, AssertUnwindSafe};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -22,6 +22,7 @@ const CASES: &[Case] = &[
     case("values_of_collectives", values_of_collectives).on(&[1, 3]),
     case("values_of_immediate_collectives", values_of_immediate_collectives).on(&[2]),
     case("values_of_communicators", values_of_communicators).on(&[2]),
+    case("values_of_spawns", values_of_spawns).on(&[1, 2]).over(&["shm,tcp"]),
     case("success_is_a_value_too", success_is_a_value_too),
     case("custom_handler", custom_handler).on(&[2]),
     case("custom_handler_of_a_request", custom_handler_of_a_request).on(&[2]),
@@ -202,6 +203,22 @@ fn values_of_immediate_collectives() {
         request.try_wait().unwrap();
     });
     assert_eq!(sum, 1);
+}
+
+/// Every process learns which program did not start, and why.
+fn values_of_spawns() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let root = world.process_at_rank(0);
+    let error = root.try_spawn(&Command::new("/no/such/program"), 2).err().expect("there is no such program");
+    assert_eq!(error.class(), ErrorClass::Spawn);
+    let text = error.to_string();
+    assert!(text.contains("/no/such/program") && text.contains("no such file"), "{text}");
+    let several = [Command::new("true"), Command::new("/no/such/other")];
+    let error = root.try_spawn_multiple(&several, &[1, 1]).err().expect("there is no such program");
+    assert_eq!(error.class(), ErrorClass::Spawn);
+    assert!(error.to_string().contains("/no/such/other"), "{error}");
+    world.barrier();
 }
 
 fn values_of_communicators() {

@@ -21,7 +21,7 @@ mod convert;
 pub(crate) mod operation;
 pub(crate) mod parts;
 pub(crate) mod root;
-mod spawn;
+pub(crate) mod spawn;
 
 pub use self::communicator::CommunicatorCollectives;
 #[cfg(feature = "user-operations")]

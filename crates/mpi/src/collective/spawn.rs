@@ -18,15 +18,25 @@ pub(super) fn spawn(
     root: Rank,
     programs: &[(&Command, Rank)],
 ) -> Result<InterCommunicator, MpiError> {
-    let commands = programs.iter().map(|&(command, count)| wanted(command, count));
-    let commands = commands.collect::<Result<Vec<_>, MpiError>>()?;
-    comm.spawn(root, &commands).map(InterCommunicator::made).map_err(|error| {
+    attempt(comm, root, programs)?.map_err(|error| {
         if comm.rank() as Rank == root {
             eprintln!("mpi: {error}");
         }
         let all = programs.iter().map(|(_, count)| *count).sum();
         MpiError::Spawn(all, all)
     })
+}
+
+/// The same with everything that is known of what went wrong. The outer error: a word of a command holds a byte of
+/// value 0, and nothing was tried.
+pub(crate) fn attempt(
+    comm: &Comm,
+    root: Rank,
+    programs: &[(&Command, Rank)],
+) -> Result<Result<InterCommunicator, mpi_p2p::Error>, MpiError> {
+    let commands = programs.iter().map(|&(command, count)| wanted(command, count));
+    let commands = commands.collect::<Result<Vec<_>, MpiError>>()?;
+    Ok(comm.spawn(root, &commands).map(InterCommunicator::made))
 }
 
 fn wanted(command: &Command, count: Rank) -> Result<SpawnCommand, MpiError> {
@@ -81,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_zero_byte_is_an_error() {
-        let command = Command::new("a\0b");
-        assert!(matches!(wanted(&command, 1), Err(MpiError::StringNul(_))));
+        // A `Command` puts a text of its own in the place of such a word, so this guards what else comes here.
+        assert!(matches!(word(OsStr::from_bytes(b"a\0b")), Err(MpiError::StringNul(_))));
     }
 }

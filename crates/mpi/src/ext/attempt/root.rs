@@ -2,16 +2,49 @@
 
 use crate::collective::call;
 use crate::collective::root::root;
+use crate::collective::spawn;
 use crate::collective::traits::*;
 use crate::datatype::traits::*;
-use crate::ext::Error;
 use crate::ext::error::caught;
+use crate::ext::{Error, ErrorClass};
 use crate::ffi::MPI_Request;
 use crate::request::{Request, Scope};
-use crate::topology::core_comm;
+use crate::topology::{InterCommunicator, Rank, core_comm};
+use mpi_comm::Comm;
+use std::process::Command;
 
 /// The operations of [`Root`] with errors as values.
 pub trait TryRoot: Root {
+    /// [`spawn`](Root::spawn) with its error as a value, which names the program and the reason.
+    ///
+    /// # Errors
+    /// `Spawn`, on every process, if they did not start; `Arg` where a word of the command holds a byte of value 0.
+    ///
+    /// # Panics
+    /// As [`spawn`](Root::spawn).
+    #[track_caller]
+    fn try_spawn(&self, command: &Command, maxprocs: Rank) -> Result<InterCommunicator, Error> {
+        started(core_comm(self.as_communicator()), self.root_rank(), &[(command, maxprocs)])
+    }
+
+    /// [`spawn_multiple`](Root::spawn_multiple) with its error as a value, which names the program and the reason.
+    ///
+    /// # Errors
+    /// As [`try_spawn`](TryRoot::try_spawn).
+    ///
+    /// # Panics
+    /// As [`spawn_multiple`](Root::spawn_multiple).
+    #[track_caller]
+    fn try_spawn_multiple(
+        &self,
+        commands: &[Command],
+        maxprocs: &[Rank],
+    ) -> Result<InterCommunicator, Error> {
+        assert_eq!(commands.len(), maxprocs.len(), "each command needs its number of processes");
+        let pairs: Vec<_> = commands.iter().zip(maxprocs.iter().copied()).collect();
+        started(core_comm(self.as_communicator()), self.root_rank(), &pairs)
+    }
+
     /// [`broadcast_into`](Root::broadcast_into) with its error as a value.
     ///
     /// # Errors
@@ -424,3 +457,11 @@ pub trait TryRoot: Root {
 }
 
 impl<R: Root + ?Sized> TryRoot for R {}
+
+#[track_caller]
+fn started(comm: &Comm, root: Rank, programs: &[(&Command, Rank)]) -> Result<InterCommunicator, Error> {
+    match spawn::attempt(comm, root, programs) {
+        Ok(result) => caught(result),
+        Err(error) => Err(Error::new(ErrorClass::Arg, "spawn", error.to_string())),
+    }
+}
