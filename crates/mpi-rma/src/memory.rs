@@ -41,6 +41,15 @@ unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// Copies what is mapped here. Signatures may differ where one side is of bytes: the packed form is what counts.
+fn copy_elements(from: SendBuf<'_>, to: RecvBuf<'_>) {
+    if mpi_datatype::copy(from, to).is_err() {
+        let mut packed = vec![0; from.bytes()];
+        from.pack(0, &mut packed);
+        to.unpack(0, &packed);
+    }
+}
+
 /// Writes the data of `from` to `count` elements of `datatype` at byte `offset` of the target.
 ///
 /// # Safety
@@ -77,12 +86,7 @@ unsafe fn put_slowly(
         Place::Here(base) => {
             // SAFETY: the caller's promise: the elements are inside the target's memory, mapped here.
             let to = unsafe { RecvBuf::new(base.wrapping_add(offset), count, datatype) };
-            if mpi_datatype::copy(*from, to).is_err() {
-                // Signatures may differ where one side is of bytes: the packed form is what counts.
-                let mut packed = vec![0; from.bytes()];
-                from.pack(0, &mut packed);
-                to.unpack(0, &packed);
-            }
+            copy_elements(*from, to);
             Ok(())
         }
         Place::There { pid, address } => {
@@ -140,11 +144,7 @@ unsafe fn get_slowly(
         Place::Here(base) => {
             // SAFETY: the caller's promise.
             let from = unsafe { SendBuf::new(base.wrapping_add(offset), count, datatype) };
-            if mpi_datatype::copy(from, *to).is_err() {
-                let mut packed = vec![0; from.bytes()];
-                from.pack(0, &mut packed);
-                to.unpack(0, &packed);
-            }
+            copy_elements(from, *to);
             Ok(())
         }
         Place::There { pid, address } => {

@@ -8,6 +8,8 @@ use mpi_p2p::{Error, ErrorClass, RequestId};
 use crate::datatype::traits::*;
 use crate::datatype::{core_type, recv_buf, send_buf};
 use crate::error;
+use crate::ext;
+use crate::ext::error::caught;
 use crate::ffi::MPI_Request;
 use crate::request::{Request, Scope};
 use crate::{Count, Rank};
@@ -178,4 +180,19 @@ pub(crate) unsafe fn started<'a, D: ?Sized, Sc: Scope<'a>>(
 ) -> Request<'a, D, Sc> {
     // SAFETY: the caller's promise.
     unsafe { Request::from_raw(MPI_Request(Some(error::ok(comm, request))), data, scope) }
+}
+
+/// As [`started`], with its error as a value.
+///
+/// # Safety
+/// As [`started`].
+#[track_caller]
+pub(crate) unsafe fn try_started<'a, D: ?Sized, Sc: Scope<'a>>(
+    request: Result<RequestId, Error>,
+    data: &'a D,
+    scope: Sc,
+) -> Result<Request<'a, D, Sc>, ext::Error> {
+    let request = MPI_Request(Some(caught(request)?));
+    // SAFETY: the caller's promise.
+    Ok(unsafe { Request::from_raw(request, data, scope) })
 }

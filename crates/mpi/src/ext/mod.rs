@@ -32,7 +32,7 @@
 //! | error handlers of a communicator | [`ErrorHandling`], [`ErrorHandler`] |
 
 mod attempt;
-mod error;
+pub(crate) mod error;
 mod future;
 mod generalized;
 mod graph;

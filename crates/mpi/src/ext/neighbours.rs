@@ -6,11 +6,10 @@ use mpi_p2p::RequestId;
 use super::Error;
 use super::error::caught;
 use super::graph::Neighbourhood;
-use crate::collective::parts::{Parts, started};
+use crate::collective::parts::{Parts, started, try_started};
 use crate::datatype::traits::*;
 use crate::datatype::{recv_buf, send_buf};
 use crate::error::ok;
-use crate::ffi::MPI_Request;
 use crate::request::{Request, Scope};
 use crate::topology::core_comm;
 
@@ -94,9 +93,9 @@ pub trait NeighbourCollectives: Neighbourhood {
         R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_neighbour_all_gather_into(core_comm(self), sendbuf, recvbuf))?;
+        let request = call::immediate_neighbour_all_gather_into(core_comm(self), sendbuf, recvbuf);
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// As [`neighbour_all_gather_into`](Self::neighbour_all_gather_into), with a part of its own length for each neighbour
@@ -159,10 +158,9 @@ pub trait NeighbourCollectives: Neighbourhood {
         R: ?Sized + 'a + PartitionedBufferMut,
         Sc: Scope<'a>,
     {
-        let request =
-            caught(call::immediate_neighbour_all_gather_varcount_into(core_comm(self), sendbuf, recvbuf))?;
+        let request = call::immediate_neighbour_all_gather_varcount_into(core_comm(self), sendbuf, recvbuf);
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// Sends each neighbour its part of `sendbuf`, and receives what each sends as its part of `recvbuf`
@@ -225,9 +223,9 @@ pub trait NeighbourCollectives: Neighbourhood {
         R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_neighbour_all_to_all_into(core_comm(self), sendbuf, recvbuf))?;
+        let request = call::immediate_neighbour_all_to_all_into(core_comm(self), sendbuf, recvbuf);
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// As [`neighbour_all_to_all_into`](Self::neighbour_all_to_all_into), with parts of their own lengths
@@ -290,10 +288,9 @@ pub trait NeighbourCollectives: Neighbourhood {
         R: ?Sized + 'a + PartitionedBufferMut,
         Sc: Scope<'a>,
     {
-        let request =
-            caught(call::immediate_neighbour_all_to_all_varcount_into(core_comm(self), sendbuf, recvbuf))?;
+        let request = call::immediate_neighbour_all_to_all_varcount_into(core_comm(self), sendbuf, recvbuf);
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 }
 

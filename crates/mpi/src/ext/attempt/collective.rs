@@ -1,11 +1,11 @@
 //! Collectives in which all processes are alike, with errors as values.
 
 use crate::collective::call;
+use crate::collective::parts::try_started;
 use crate::collective::traits::*;
 use crate::datatype::traits::*;
 use crate::ext::Error;
 use crate::ext::error::caught;
-use crate::ffi::MPI_Request;
 use crate::request::{Request, Scope, StaticScope};
 use crate::topology::core_comm;
 
@@ -134,9 +134,9 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
     /// Those of the operation.
     #[track_caller]
     fn try_immediate_barrier(&self) -> Result<Request<'static, ()>, Error> {
-        let request = caught(call::immediate_barrier(core_comm(self)))?;
+        let request = call::immediate_barrier(core_comm(self));
         // SAFETY: it uses no memory.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), &(), StaticScope) })
+        unsafe { try_started(request, &(), StaticScope) }
     }
 
     /// [`immediate_all_gather_into`](CommunicatorCollectives::immediate_all_gather_into) with its error as a value.
@@ -155,9 +155,9 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_all_gather_into(core_comm(self), sendbuf, recvbuf))?;
+        let request = call::immediate_all_gather_into(core_comm(self), sendbuf, recvbuf);
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_all_gather_varcount_into`](CommunicatorCollectives::immediate_all_gather_varcount_into) with its error as a value.
@@ -176,9 +176,9 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         R: ?Sized + 'a + PartitionedBufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_all_gather_varcount_into(core_comm(self), sendbuf, recvbuf))?;
+        let request = call::immediate_all_gather_varcount_into(core_comm(self), sendbuf, recvbuf);
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_all_to_all_into`](CommunicatorCollectives::immediate_all_to_all_into) with its error as a value.
@@ -197,9 +197,9 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_all_to_all_into(core_comm(self), sendbuf, recvbuf))?;
+        let request = call::immediate_all_to_all_into(core_comm(self), sendbuf, recvbuf);
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_all_to_all_varcount_into`](CommunicatorCollectives::immediate_all_to_all_varcount_into) with its error as a value.
@@ -218,9 +218,9 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         R: ?Sized + 'a + PartitionedBufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_all_to_all_varcount_into(core_comm(self), sendbuf, recvbuf))?;
+        let request = call::immediate_all_to_all_varcount_into(core_comm(self), sendbuf, recvbuf);
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_all_reduce_into`](CommunicatorCollectives::immediate_all_reduce_into) with its error as a value.
@@ -241,9 +241,9 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_all_reduce_into(core_comm(self), sendbuf, recvbuf, &op))?;
+        let request = call::immediate_all_reduce_into(core_comm(self), sendbuf, recvbuf, &op);
         // SAFETY: both buffers, and what the operation refers to, stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_reduce_scatter_block_into`](CommunicatorCollectives::immediate_reduce_scatter_block_into) with its error as a value.
@@ -264,10 +264,9 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
-        let request =
-            caught(call::immediate_reduce_scatter_block_into(core_comm(self), sendbuf, recvbuf, &op))?;
+        let request = call::immediate_reduce_scatter_block_into(core_comm(self), sendbuf, recvbuf, &op);
         // SAFETY: both buffers, and what the operation refers to, stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_scan_into`](CommunicatorCollectives::immediate_scan_into) with its error as a value.
@@ -288,9 +287,9 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_scan_into(core_comm(self), sendbuf, recvbuf, &op))?;
+        let request = call::immediate_scan_into(core_comm(self), sendbuf, recvbuf, &op);
         // SAFETY: both buffers, and what the operation refers to, stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_exclusive_scan_into`](CommunicatorCollectives::immediate_exclusive_scan_into) with its error as a value.
@@ -311,9 +310,9 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_exclusive_scan_into(core_comm(self), sendbuf, recvbuf, &op))?;
+        let request = call::immediate_exclusive_scan_into(core_comm(self), sendbuf, recvbuf, &op);
         // SAFETY: both buffers, and what the operation refers to, stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 }
 

@@ -1,13 +1,13 @@
 //! Collectives with a root, with errors as values.
 
 use crate::collective::call;
+use crate::collective::parts::try_started;
 use crate::collective::root::root;
 use crate::collective::spawn;
 use crate::collective::traits::*;
 use crate::datatype::traits::*;
 use crate::ext::error::caught;
 use crate::ext::{Error, ErrorClass};
-use crate::ffi::MPI_Request;
 use crate::request::{Request, Scope};
 use crate::topology::{InterCommunicator, Rank, core_comm};
 use mpi_comm::Comm;
@@ -208,10 +208,9 @@ pub trait TryRoot: Root {
         Buf: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request =
-            caught(call::immediate_broadcast_into(core_comm(self.as_communicator()), root(self), buf))?;
+        let request = call::immediate_broadcast_into(core_comm(self.as_communicator()), root(self), buf);
         // SAFETY: the buffer stays borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) })
+        unsafe { try_started(request, buf, scope) }
     }
 
     /// [`immediate_gather_into`](Root::immediate_gather_into) with its error as a value.
@@ -228,10 +227,9 @@ pub trait TryRoot: Root {
         S: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
-        let request =
-            caught(call::immediate_gather_into(core_comm(self.as_communicator()), root(self), sendbuf))?;
+        let request = call::immediate_gather_into(core_comm(self.as_communicator()), root(self), sendbuf);
         // SAFETY: the buffer stays borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), sendbuf, scope) })
+        unsafe { try_started(request, sendbuf, scope) }
     }
 
     /// [`immediate_gather_into_root`](Root::immediate_gather_into_root) with its error as a value.
@@ -250,14 +248,10 @@ pub trait TryRoot: Root {
         R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_gather_into_root(
-            core_comm(self.as_communicator()),
-            root(self),
-            sendbuf,
-            recvbuf,
-        ))?;
+        let request =
+            call::immediate_gather_into_root(core_comm(self.as_communicator()), root(self), sendbuf, recvbuf);
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_gather_varcount_into`](Root::immediate_gather_varcount_into) with its error as a value.
@@ -274,13 +268,10 @@ pub trait TryRoot: Root {
         S: ?Sized + 'a + Buffer,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_gather_varcount_into(
-            core_comm(self.as_communicator()),
-            root(self),
-            sendbuf,
-        ))?;
+        let request =
+            call::immediate_gather_varcount_into(core_comm(self.as_communicator()), root(self), sendbuf);
         // SAFETY: the buffer stays borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), sendbuf, scope) })
+        unsafe { try_started(request, sendbuf, scope) }
     }
 
     /// [`immediate_gather_varcount_into_root`](Root::immediate_gather_varcount_into_root) with its error as a value.
@@ -299,14 +290,14 @@ pub trait TryRoot: Root {
         R: ?Sized + 'a + PartitionedBufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_gather_varcount_into_root(
+        let request = call::immediate_gather_varcount_into_root(
             core_comm(self.as_communicator()),
             root(self),
             sendbuf,
             recvbuf,
-        ))?;
+        );
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_scatter_into`](Root::immediate_scatter_into) with its error as a value.
@@ -323,10 +314,9 @@ pub trait TryRoot: Root {
         R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request =
-            caught(call::immediate_scatter_into(core_comm(self.as_communicator()), root(self), recvbuf))?;
+        let request = call::immediate_scatter_into(core_comm(self.as_communicator()), root(self), recvbuf);
         // SAFETY: the buffer stays borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_scatter_into_root`](Root::immediate_scatter_into_root) with its error as a value.
@@ -345,14 +335,14 @@ pub trait TryRoot: Root {
         R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_scatter_into_root(
+        let request = call::immediate_scatter_into_root(
             core_comm(self.as_communicator()),
             root(self),
             sendbuf,
             recvbuf,
-        ))?;
+        );
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_scatter_varcount_into`](Root::immediate_scatter_varcount_into) with its error as a value.
@@ -369,13 +359,10 @@ pub trait TryRoot: Root {
         R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_scatter_varcount_into(
-            core_comm(self.as_communicator()),
-            root(self),
-            recvbuf,
-        ))?;
+        let request =
+            call::immediate_scatter_varcount_into(core_comm(self.as_communicator()), root(self), recvbuf);
         // SAFETY: the buffer stays borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_scatter_varcount_into_root`](Root::immediate_scatter_varcount_into_root) with its error as a value.
@@ -394,14 +381,14 @@ pub trait TryRoot: Root {
         R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_scatter_varcount_into_root(
+        let request = call::immediate_scatter_varcount_into_root(
             core_comm(self.as_communicator()),
             root(self),
             sendbuf,
             recvbuf,
-        ))?;
+        );
         // SAFETY: both buffers stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 
     /// [`immediate_reduce_into`](Root::immediate_reduce_into) with its error as a value.
@@ -421,9 +408,9 @@ pub trait TryRoot: Root {
         Sc: Scope<'a>,
     {
         let request =
-            caught(call::immediate_reduce_into(core_comm(self.as_communicator()), root(self), sendbuf, &op))?;
+            call::immediate_reduce_into(core_comm(self.as_communicator()), root(self), sendbuf, &op);
         // SAFETY: the buffer, and what the operation refers to, stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), sendbuf, scope) })
+        unsafe { try_started(request, sendbuf, scope) }
     }
 
     /// [`immediate_reduce_into_root`](Root::immediate_reduce_into_root) with its error as a value.
@@ -444,15 +431,15 @@ pub trait TryRoot: Root {
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_reduce_into_root(
+        let request = call::immediate_reduce_into_root(
             core_comm(self.as_communicator()),
             root(self),
             sendbuf,
             recvbuf,
             &op,
-        ))?;
+        );
         // SAFETY: both buffers, and what the operation refers to, stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), recvbuf, scope) })
+        unsafe { try_started(request, recvbuf, scope) }
     }
 }
 

@@ -6,11 +6,10 @@ mod root;
 pub use self::root::InPlaceRoot;
 use super::Error;
 use super::error::caught;
-use crate::collective::parts::started;
+use crate::collective::parts::{started, try_started};
 use crate::collective::traits::*;
 use crate::datatype::traits::*;
 use crate::error::ok;
-use crate::ffi::MPI_Request;
 use crate::request::{Request, Scope};
 use crate::topology::core_comm;
 
@@ -72,9 +71,9 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
         B: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_all_gather_in_place(core_comm(self), buf))?;
+        let request = call::immediate_all_gather_in_place(core_comm(self), buf);
         // SAFETY: the buffer stays borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) })
+        unsafe { try_started(request, buf, scope) }
     }
 
     /// Replaces the `i`th part of `buf` by what rank `i` had as the part of this rank (MPI-4.1 §6.8, `MPI_Alltoall`).
@@ -120,9 +119,9 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
         B: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_all_to_all_in_place(core_comm(self), buf))?;
+        let request = call::immediate_all_to_all_in_place(core_comm(self), buf);
         // SAFETY: the buffer stays borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) })
+        unsafe { try_started(request, buf, scope) }
     }
 
     /// Replaces each element by the combination of those of all ranks (MPI-4.1 §6.9.6, `MPI_Allreduce`).
@@ -180,9 +179,9 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_all_reduce_in_place(core_comm(self), buf, &op))?;
+        let request = call::immediate_all_reduce_in_place(core_comm(self), buf, &op);
         // SAFETY: the buffer, and what the operation refers to, stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) })
+        unsafe { try_started(request, buf, scope) }
     }
 
     /// `buf` holds a part for each rank. Its first part becomes the combination of the parts for this rank that all ranks
@@ -241,9 +240,9 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_reduce_scatter_block_in_place(core_comm(self), buf, &op))?;
+        let request = call::immediate_reduce_scatter_block_in_place(core_comm(self), buf, &op);
         // SAFETY: the buffer, and what the operation refers to, stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) })
+        unsafe { try_started(request, buf, scope) }
     }
 
     /// Replaces each element by the combination of those of ranks 0 to this one (MPI-4.1 §6.11.1, `MPI_Scan`).
@@ -296,9 +295,9 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_scan_in_place(core_comm(self), buf, &op))?;
+        let request = call::immediate_scan_in_place(core_comm(self), buf, &op);
         // SAFETY: the buffer, and what the operation refers to, stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) })
+        unsafe { try_started(request, buf, scope) }
     }
 
     /// Replaces each element by the combination of those of the ranks before this one; rank 0's stay (MPI-4.1 §6.11.2,
@@ -357,9 +356,9 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
         O: 'a + Operation,
         Sc: Scope<'a>,
     {
-        let request = caught(call::immediate_exclusive_scan_in_place(core_comm(self), buf, &op))?;
+        let request = call::immediate_exclusive_scan_in_place(core_comm(self), buf, &op);
         // SAFETY: the buffer, and what the operation refers to, stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) })
+        unsafe { try_started(request, buf, scope) }
     }
 }
 

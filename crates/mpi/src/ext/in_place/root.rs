@@ -1,14 +1,13 @@
 //! Collectives in place, as the root calls them.
 
 use super::call;
-use crate::collective::parts::started;
+use crate::collective::parts::{started, try_started};
 use crate::collective::root::root;
 use crate::collective::traits::*;
 use crate::datatype::traits::*;
 use crate::error::ok;
 use crate::ext::Error;
 use crate::ext::error::caught;
-use crate::ffi::MPI_Request;
 use crate::request::{Request, Scope};
 use crate::topology::core_comm;
 
@@ -58,10 +57,9 @@ pub trait InPlaceRoot: Root {
         B: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request =
-            caught(call::immediate_gather_in_place(core_comm(self.as_communicator()), root(self), buf))?;
+        let request = call::immediate_gather_in_place(core_comm(self.as_communicator()), root(self), buf);
         // SAFETY: the buffer stays borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) })
+        unsafe { try_started(request, buf, scope) }
     }
 
     /// Gives rank `i` the `i`th part of `buf`, and leaves the root's own where it is (MPI-4.1 §6.6, `MPI_Scatter`). Only the
@@ -108,10 +106,9 @@ pub trait InPlaceRoot: Root {
         B: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request =
-            caught(call::immediate_scatter_in_place(core_comm(self.as_communicator()), root(self), buf))?;
+        let request = call::immediate_scatter_in_place(core_comm(self.as_communicator()), root(self), buf);
         // SAFETY: the buffer stays borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) })
+        unsafe { try_started(request, buf, scope) }
     }
 
     /// Replaces each element by the combination of those of all ranks (MPI-4.1 §6.9.1, `MPI_Reduce`). Only the root calls
@@ -166,9 +163,9 @@ pub trait InPlaceRoot: Root {
         Sc: Scope<'a>,
     {
         let request =
-            caught(call::immediate_reduce_in_place(core_comm(self.as_communicator()), root(self), buf, &op))?;
+            call::immediate_reduce_in_place(core_comm(self.as_communicator()), root(self), buf, &op);
         // SAFETY: the buffer, and what the operation refers to, stay borrowed for `'a`.
-        Ok(unsafe { Request::from_raw(MPI_Request(Some(request)), buf, scope) })
+        unsafe { try_started(request, buf, scope) }
     }
 }
 
