@@ -11,6 +11,7 @@
 //! small message, a peer's word is trusted as an offset.
 #![deny(missing_docs)]
 
+mod boards;
 mod head;
 pub mod limits;
 mod offers;

@@ -1,11 +1,13 @@
 //! The sending half.
 
+use crate::boards::NodeBoards;
 use crate::head::{compact, mark};
 use crate::limits::{EAGER_BYTES, FRAME_BYTES, LAST_PIECE_TURNS, MESSAGES_BEFORE_RING, WAKE_TO_HELP_BYTES};
 use crate::offers;
 use crate::shared::{Blocked, Peer, Room, Shared};
 use mpi_btl::{
-    Am, Body, BtlTx, Caps, ConnectError, Ep, OpId, PeerInfo, RegionKey, RemoteError, SendError, Sent, Span,
+    Am, Boards, Body, BtlTx, Caps, ConnectError, Ep, OpId, PeerInfo, RegionKey, RemoteError, SendError, Sent,
+    Span,
 };
 use mpi_node::doorbell::Ringer;
 use mpi_node::inbox::InboxSender;
@@ -293,6 +295,14 @@ impl BtlTx for Tx {
         }
         self.goodbyes.push(ep);
         self.say_goodbyes();
+    }
+
+    fn boards(&self) -> Option<Arc<dyn Boards>> {
+        Some(Arc::new(NodeBoards(self.shared.segment.clone())))
+    }
+
+    fn place(&self, ep: Ep) -> Option<u32> {
+        self.ways.get(ep.0 as usize)?.as_ref().map(|way| way.peer.slot)
     }
 
     fn wake(&mut self, ep: Ep) {

@@ -35,6 +35,8 @@ pub struct SimConfig {
     pub get_pending_per_mille: u32,
     /// Chance that a `get` is refused with `Busy`.
     pub get_busy_per_mille: u32,
+    /// The endpoints share boards, as ranks of one node do.
+    pub boards: bool,
     /// What the endpoints say they can do.
     pub caps: Caps,
 }
@@ -58,6 +60,7 @@ impl SimConfig {
             pieces: false,
             get_pending_per_mille: 0,
             get_busy_per_mille: 0,
+            boards: false,
             caps: Caps {
                 inline_limit: 64,
                 eager_limit: 4096,

@@ -17,6 +17,7 @@
 #![deny(missing_docs)]
 
 mod backend;
+mod boards;
 mod config;
 pub mod conformance;
 mod memory;

@@ -1,5 +1,6 @@
 //! The handle of a simulated network.
 
+use crate::boards::Table;
 use crate::rx::Rx;
 use crate::state::State;
 use crate::tx::Tx;
@@ -9,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A simulated network. Cloning gives another handle to the same network.
 #[derive(Clone)]
-pub struct Net(Arc<Mutex<State>>);
+pub struct Net(Arc<Mutex<State>>, pub(crate) Arc<Table>);
 
 impl Net {
     /// A network of `config.endpoints` endpoints whose every choice comes from `seed`.
     pub fn new(seed: u64, config: SimConfig) -> Net {
-        Net(Arc::new(Mutex::new(State::new(seed, config))))
+        Net(Arc::new(Mutex::new(State::new(seed, config))), Arc::default())
     }
 
     /// The two halves of endpoint `index`. They know no peer yet: `connect` names them.

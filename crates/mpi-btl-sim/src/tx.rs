@@ -1,11 +1,13 @@
 //! The sending half of a simulated endpoint.
 
+use crate::boards::View;
 use crate::state::{Goes, Message, Notice, Region, State, Stored, What};
 use crate::{Net, SimBtl, memory};
 use mpi_btl::{
-    Am, Body, BtlTx, Caps, ConnectError, Down, Ep, OpId, PeerInfo, RegionKey, RemoteError, SendError, Sent,
-    Span,
+    Am, Boards, Body, BtlTx, Caps, ConnectError, Down, Ep, OpId, PeerInfo, RegionKey, RemoteError, SendError,
+    Sent, Span,
 };
+use std::sync::Arc;
 
 pub(crate) struct Tx {
     pub net: Net,
@@ -74,6 +76,15 @@ impl BtlTx for Tx {
             (false, true) => Sent::Held,
             (false, false) => Sent::Done,
         })
+    }
+
+    fn boards(&self) -> Option<Arc<dyn Boards>> {
+        let view = View { table: self.net.1.clone(), me: self.me as u32 };
+        self.net.lock().config.boards.then(|| Arc::new(view) as Arc<dyn Boards>)
+    }
+
+    fn place(&self, ep: Ep) -> Option<u32> {
+        self.net.lock().nodes[self.me].eps.get(&ep).map(|to| *to as u32)
     }
 
     fn flush(&mut self) {

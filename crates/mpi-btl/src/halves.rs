@@ -143,6 +143,14 @@ pub trait BtlTx: Send {
     /// Says goodbye to a peer, after all that was sent before; to one that said goodbye first too,
     /// as it may be waiting for it. Nothing is sent to the peer afterwards.
     fn close(&mut self, ep: Ep);
+    /// The boards of this node, where the backend has such memory.
+    fn boards(&self) -> Option<std::sync::Arc<dyn crate::Boards>> {
+        None
+    }
+    /// Where a connected peer publishes on them; `None` when it does not.
+    fn place(&self, _ep: Ep) -> Option<u32> {
+        None
+    }
     /// Lets every peer asleep that owes this rank nothing be; wakes `ep` if it sleeps.
     fn wake(&mut self, ep: Ep);
 }

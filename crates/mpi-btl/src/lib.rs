@@ -9,6 +9,7 @@
 //! sent; it never reads lent memory after it reported the operation completed.
 #![deny(missing_docs)]
 
+mod boards;
 mod caps;
 mod halves;
 mod peer;
@@ -16,6 +17,7 @@ mod select;
 mod sink;
 mod span;
 
+pub use boards::Boards;
 pub use caps::Caps;
 pub use halves::{Am, Armed, Body, BtlRx, BtlTx, Polled, RegionKey, RemoteError, SendError, Sent, WakeBy};
 pub use peer::{Addresses, ConnectError, Ep, PeerInfo};

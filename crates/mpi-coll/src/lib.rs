@@ -17,6 +17,7 @@
 mod algorithms;
 mod api;
 mod between;
+mod board;
 mod choose;
 mod errors;
 pub mod limits;

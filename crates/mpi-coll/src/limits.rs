@@ -28,3 +28,14 @@ pub const SMALL_ALLREDUCE_MAX_BYTES: usize = 8 << 10;
 pub const SMALL_BLOCK_MAX_BYTES: usize = 4 << 10;
 /// Alltoall: most ranks for which a blocking call builds no program.
 pub const SMALL_ALLTOALL_MAX_RANKS: usize = 16;
+
+/// Collectives that could use a board before a team asks for one.
+pub const BOARD_AFTER_CALLS: u32 = 16;
+/// Most bytes that a rank brings to a board.
+pub const BOARD_BRING_MAX_BYTES: usize = 32;
+/// Allreduce on a board: most ranks, as each combines the operands of all;
+pub const BOARD_ALLREDUCE_MAX_RANKS: usize = 32;
+/// and the bytes of all operands, which stand on the stack.
+pub const BOARD_ALLREDUCE_ALL_BYTES: usize = BOARD_BRING_MAX_BYTES * BOARD_ALLREDUCE_MAX_RANKS;
+/// The same where little of it is needed.
+pub const BOARD_ALLREDUCE_FEW_BYTES: usize = 128;

@@ -9,8 +9,8 @@ use crate::limits::{
     SMALL_ALLREDUCE_MAX_BYTES, SMALL_ALLTOALL_MAX_RANKS, SMALL_BLOCK_MAX_BYTES, SMALL_REDUCE_MAX_BYTES,
     TINY_REDUCE_MAX_BYTES,
 };
-use crate::{InPlaceOr, Root, Team, errors};
-use mpi_datatype::{Op, RecvBuf, Scratch, SendBuf, SmallScratch, copy};
+use crate::{InPlaceOr, Root, Team, board, errors};
+use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, Scratch, SendBuf, SmallScratch, copy};
 use mpi_p2p::{Engine, Error, RequestId, SendMode, Source, Tag};
 
 /// A collective under its name and tag.
@@ -71,7 +71,7 @@ impl Straight<'_> {
 
 /// Dissemination; see [`crate::algorithms::barrier`].
 pub(crate) fn barrier(e: &Engine, team: &Team) -> Option<Result<(), Error>> {
-    Some(disseminate(e, team))
+    Some(board::barrier(e, team).unwrap_or_else(|| disseminate(e, team)))
 }
 
 fn disseminate(e: &Engine, team: &Team) -> Result<(), Error> {
@@ -165,10 +165,25 @@ fn allreduce_with(
             return None;
         }
     }
+    if let Some(result) = board::allreduce(e, team, acc, op) {
+        return Some(result);
+    }
     let s = Straight { e, team, name: "allreduce", tag: team.next_tag() };
     let Some(own) = first else { return Some(doubling(&s, acc, tmp, op)) };
     let failed = |e| team.datatype_error(s.name, &e);
     Some(s.exchange(1, own, 1, acc).and_then(|()| op.apply(own, acc).map_err(failed)))
+}
+
+/// The bits that all ranks have set.
+pub(crate) fn common_bits(e: &Engine, team: &Team, bits: u64) -> Result<u64, Error> {
+    let datatype = Datatype::predefined(Primitive::U64);
+    let (mut one, mut two) = <(SmallScratch<8>, SmallScratch<8>)>::default();
+    let (Some(acc), Some(tmp)) = (one.room(1, &datatype), two.room(1, &datatype)) else { return Ok(0) };
+    let mut bytes = bits.to_le_bytes();
+    acc.unpack(0, &bytes);
+    doubling(&Straight { e, team, name: "allreduce", tag: team.next_tag() }, acc, tmp, &Op::Band)?;
+    acc.as_send().pack(0, &mut bytes);
+    Ok(u64::from_le_bytes(bytes))
 }
 
 fn doubling(s: &Straight<'_>, acc: RecvBuf<'_>, tmp: RecvBuf<'_>, op: &Op) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! The ranks that take part, and what they agree on.
 
 use crate::Settings;
+use crate::board::TeamBoard;
 use crate::limits::{PERSISTENT_TAGS, TAGS};
 use mpi_p2p::Context;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub struct Team {
     next: AtomicU32,
     /// The same of persistent ones, which keep theirs.
     next_persistent: AtomicU32,
+    board: TeamBoard,
 }
 
 impl Team {
@@ -27,7 +29,7 @@ impl Team {
     pub fn new(context: Arc<Context>, settings: Arc<Settings>) -> Team {
         let plain = !settings.is_checked() && !settings.is_told();
         let (next, next_persistent) = (AtomicU32::new(0), AtomicU32::new(0));
-        Team { context, far: None, settings, plain, next, next_persistent }
+        Team { context, far: None, settings, plain, next, next_persistent, board: TeamBoard::default() }
     }
 
     /// One of the two groups of an inter-communicator: `near` is among its ranks, `far` leads to those of the other
@@ -69,6 +71,11 @@ impl Team {
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.plain
+    }
+
+    #[inline]
+    pub(crate) fn board(&self) -> &TeamBoard {
+        &self.board
     }
 
     pub(crate) fn settings(&self) -> &Settings {

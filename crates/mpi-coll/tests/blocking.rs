@@ -2,10 +2,10 @@
 
 mod world;
 
-use mpi_btl_sim::SimConfig;
+use mpi_btl_sim::{Rng, SimConfig};
 use mpi_coll::InPlaceOr::{Buf, InPlace};
 use mpi_coll::*;
-use mpi_datatype::{Op, UserOp};
+use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf, UserOp};
 use mpi_p2p::Engine;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -205,5 +205,72 @@ fn blocking_and_immediate_ranks_together() {
 fn on_a_rough_network() {
     for (seed, n) in [(1, 2), (2, 3), (3, 4), (4, 6)] {
         ranks(n, seed, SimConfig::rough(n), body);
+    }
+}
+
+/// Which board a team has is agreed on after some calls; before and after, and whatever comes between, the results
+/// are those of messages, to the last bit.
+#[test]
+fn boards_give_what_messages_give() {
+    for n in [1, 2, 3, 4, 5, 7, 8, 16] {
+        for seed in 0..2 {
+            ranks(n, seed, SimConfig { boards: true, ..SimConfig::calm(n) }, |e, t| on_boards(e, t, seed));
+        }
+    }
+}
+
+fn on_boards(e: &Engine, t: &Team, seed: u64) {
+    let (n, r) = (t.size(), t.rank());
+    let wait = |id: Result<_, _>| e.wait(id.unwrap()).unwrap();
+    let doubles = Datatype::predefined(Primitive::F64);
+    // The same choices on all ranks.
+    let mut rng = Rng::new(seed);
+    for round in 0..120 {
+        let count = 1 + rng.below(if round % 8 == 0 { 70 } else { 6 }) as usize;
+        match rng.below(5) {
+            0 => barrier(e, t).unwrap(),
+            1 => {
+                let mut own: Vec<u8> = (0..count)
+                    .flat_map(|i| (1.0 / (1.0 + (r * 31 + i * 7 + round) as f64)).to_ne_bytes())
+                    .collect();
+                let (operand, mut messages) = (own.clone(), vec![0_u8; own.len()]);
+                let in_place = rng.below(2) == 0;
+                // SAFETY: `count` doubles each, outlived by the operations.
+                let (send, into, by_messages) = unsafe {
+                    (
+                        SendBuf::new(operand.as_ptr(), count, &doubles),
+                        RecvBuf::new(own.as_mut_ptr(), count, &doubles),
+                        RecvBuf::new(messages.as_mut_ptr(), count, &doubles),
+                    )
+                };
+                wait(iallreduce(e, t, Buf(send), by_messages, &Op::Sum));
+                let from = if in_place { InPlace } else { Buf(send) };
+                allreduce(e, t, from, into, &Op::Sum).unwrap();
+                assert!(own == messages, "allreduce of {count} on {r} of {n}");
+            }
+            2 => {
+                let own = values(r, count);
+                let mut all = vec![0; n * count];
+                allgather(e, t, Buf(send(&own)), recv(&mut all)).unwrap();
+                let expected: Vec<u32> = (0..n).flat_map(|k| values(k, count)).collect();
+                assert!(all == expected, "allgather of {count} on {r} of {n}");
+            }
+            3 => {
+                let own = values(r, n * count);
+                let mut all = vec![0; n * count];
+                alltoall(e, t, Buf(send(&own)), recv(&mut all)).unwrap();
+                let block = |k: usize| values(k, n * count)[r * count..(r + 1) * count].to_vec();
+                assert!(
+                    all == (0..n).flat_map(block).collect::<Vec<_>>(),
+                    "alltoall of {count} on {r} of {n}"
+                );
+            }
+            _ => {
+                let root = rng.below(n as u64) as usize;
+                let mut data = if r == root { values(7, count) } else { vec![0; count] };
+                broadcast(e, t, recv(&mut data), root).unwrap();
+                assert!(data == values(7, count), "broadcast of {count} on {r} of {n}");
+            }
+        }
     }
 }

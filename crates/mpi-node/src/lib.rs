@@ -11,6 +11,7 @@
 mod biased;
 #[cfg(not(loom))]
 pub mod block;
+mod board;
 pub mod cpuset;
 #[cfg(not(loom))]
 pub mod cross_copy;
@@ -31,6 +32,7 @@ mod sleep;
 pub mod spawn;
 
 pub use biased::{BiasedLock, Guard};
+pub use board::{BOARD_BYTES, Posting};
 pub use fair_lock::{Entry, FairLock, Place};
 pub use gate::{Gate, Turn};
 pub use parking::Parker;

@@ -21,6 +21,8 @@ pub const FEW_RANKS: u32 = 16;
 pub const RINGS_PER_RANK: usize = 48;
 /// Slots in which a rank offers memory for cross-process copy.
 pub const REGION_SLOTS: usize = 256;
+/// Boards of a node.
+pub const BOARDS: u32 = 4;
 /// Turns that a thread spins on a held lock before it sleeps.
 pub const LOCK_SPIN_TURNS: u32 = if cfg!(loom) { 1 } else { 100 };
 /// Turns for which a thread that lets others in waits for one of them to enter.

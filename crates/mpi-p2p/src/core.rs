@@ -89,6 +89,8 @@ pub(crate) struct State {
     pub dropped: Arc<Dropped>,
     pub waiters: Waiters,
     pub multiple: bool,
+    /// Boards that a context of this process has, a bit each.
+    pub boards_taken: u64,
     pub closed: bool,
 }
 
@@ -129,6 +131,7 @@ impl Core {
             dropped: Arc::new(Dropped::default()),
             waiters: Waiters::default(),
             multiple: false,
+            boards_taken: 0,
             closed: false,
         };
         Core { rx, idle, since_quiet: 0, state }

@@ -16,6 +16,7 @@
 #![deny(missing_docs)]
 
 mod activity;
+mod board;
 mod config;
 mod context;
 mod core;
@@ -47,6 +48,7 @@ mod waits;
 mod waking;
 
 pub use activity::{Activity, Inside, Step};
+pub use board::Board;
 pub use config::{Directory, EngineConfig, Hooks, Limits, SpinPolicy};
 pub use context::{Context, ContextSpec};
 pub use engine::Engine;

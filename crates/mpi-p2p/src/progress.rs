@@ -177,6 +177,10 @@ pub(crate) trait Wait {
     fn probing(&self) -> bool {
         false
     }
+    /// What is waited for comes from elsewhere than the backends, and is there.
+    fn came(&self) -> bool {
+        false
+    }
     /// What is said of it when it takes long.
     fn facts(&self, state: &State) -> Blocked;
 }
@@ -305,7 +309,7 @@ impl Engine {
         core.state.flush_owed();
         let Some(bed) = arm(&mut core.rx, descriptors) else { return core };
         // What came between the last look and arming is seen now, or has changed the bed.
-        if core.poll_all() || core.state.has_news() {
+        if core.poll_all() || wait.came() || core.state.has_news() {
             disarm(&mut core.rx);
             return self.shared.tell(core);
         }

@@ -4,6 +4,7 @@ use super::control::{ABANDONED, ABSENT, LEFT, PRESENT, RankControl};
 use super::layout::CELL;
 use super::region::{Offer, RegionSlot};
 use super::{PAGE, Segment, reserve, sleep};
+use crate::board::{Posting, Side};
 use crate::cross_copy;
 use crate::doorbell::{Doorbell, Ringer};
 use crate::inbox::{InboxMemory, InboxReceiver, InboxSender};
@@ -189,6 +190,31 @@ impl Segment {
             body_lines: (self.layout.ring_body / 64) as u32,
             alive: self.clone(),
         }
+    }
+
+    fn side(&self, board: u32, number: u64, slot: u32) -> &Side {
+        // SAFETY: as in `control`.
+        unsafe { &*self.at(self.layout.side(board, (number % 2) as usize, slot)) }
+    }
+
+    /// Writes this rank's number `number` on a board, with a word and up to
+    /// [`BOARD_BYTES`](crate::BOARD_BYTES). Numbers begin at 1 and count up by one; number `k + 1` is
+    /// written only after everybody's number `k` was read.
+    #[inline]
+    pub fn publish(&self, board: u32, number: u64, word: u32, bytes: &[u8]) {
+        self.side(board, number, self.slot).publish(number, word, bytes);
+    }
+
+    /// True once number `number` of the rank in `slot` is there.
+    #[inline]
+    pub fn has_published(&self, board: u32, slot: u32, number: u64) -> bool {
+        self.side(board, number, slot).has(number)
+    }
+
+    /// Reads what is [there](Self::has_published).
+    #[inline]
+    pub fn posting(&self, board: u32, slot: u32, number: u64) -> Posting {
+        self.side(board, number, slot).read()
     }
 
     /// Whether the rank in `slot` sleeps, to be asked after each publication.

@@ -1,14 +1,15 @@
 //! Where everything lies in a node segment. Offsets in bytes from its start, never pointers.
 //!
 //! ```text
-//! header page | rank 0: control, inbox | rank 1: … | rings into rank 0 | rings into rank 1 | …
+//! header page | boards | rank 0: control, inbox | rank 1: … | rings into rank 0 | rings into rank 1 | …
 //! ```
-//! The header, the controls and the inboxes have memory from the start; a ring's memory is reserved
+//! The header, the boards, the controls and the inboxes have memory from the start; a ring's memory is reserved
 //! by the sender that claims it.
 
+use crate::board::Side;
 use crate::limits::{
-    FEW_RANKS, INBOX_BYTES, MAX_RANKS, REGION_SLOTS, RING_BODY_BYTES_FEW, RING_BODY_BYTES_MANY, RING_CELLS,
-    RINGS_PER_RANK,
+    BOARDS, FEW_RANKS, INBOX_BYTES, MAX_RANKS, REGION_SLOTS, RING_BODY_BYTES_FEW, RING_BODY_BYTES_MANY,
+    RING_CELLS, RINGS_PER_RANK,
 };
 use crate::segment::control::RankControl;
 use crate::segment::region::RegionSlot;
@@ -52,7 +53,20 @@ impl Layout {
 
     /// Bytes that have memory from the start.
     pub(crate) fn reserved(&self) -> usize {
-        PAGE + self.ranks as usize * RANK_BYTES
+        self.control_base() + self.ranks as usize * RANK_BYTES
+    }
+
+    /// One side of a rank's place on a board. Those of all ranks stand one behind the other.
+    pub(crate) fn side(&self, board: u32, side: usize, rank: u32) -> usize {
+        assert!(
+            board < BOARDS && side < 2 && rank < self.ranks,
+            "side {side} of slot {rank} on board {board} does not exist"
+        );
+        PAGE + ((board as usize * 2 + side) * self.ranks as usize + rank as usize) * size_of::<Side>()
+    }
+
+    fn control_base(&self) -> usize {
+        PAGE + round_up(BOARDS as usize * 2 * self.ranks as usize * size_of::<Side>(), PAGE)
     }
 
     /// Size of one ring: a page for its index, cells, body.
@@ -66,7 +80,7 @@ impl Layout {
 
     pub(crate) fn control(&self, rank: u32) -> usize {
         assert!(rank < self.ranks, "slot {rank} outside a segment of {} ranks", self.ranks);
-        PAGE + rank as usize * RANK_BYTES
+        self.control_base() + rank as usize * RANK_BYTES
     }
 
     pub(crate) fn regions(&self, rank: u32) -> usize {
@@ -90,6 +104,7 @@ impl Layout {
 const _: () = {
     assert!(size_of::<RankControl>() % 64 == 0);
     assert!(size_of::<RegionSlot>() == 128);
+    assert!(size_of::<Side>() == 64);
     assert!(INBOX_BYTES % PAGE == 0);
     assert!(RING_CELLS.is_power_of_two());
     assert!((RING_CELLS * CELL) % PAGE == 0);
@@ -108,6 +123,7 @@ mod tests {
         for ranks in [1, 2, 16, 17, 64, 512] {
             let layout = Layout::new(ranks).expect("in range");
             assert_eq!(layout.control(0) % PAGE, 0);
+            assert!(layout.side(BOARDS - 1, 1, ranks - 1) + size_of::<Side>() <= layout.control(0));
             for rank in 0..ranks {
                 assert!(layout.regions(rank) + REGIONS <= layout.inbox(rank));
                 assert_eq!(layout.regions(rank) % 64, 0);

@@ -9,7 +9,7 @@ mod control;
 mod layout;
 mod region;
 
-use crate::limits::{INBOX_BYTES, MAX_RANKS, REGION_SLOTS, RING_CELLS};
+use crate::limits::{BOARDS, INBOX_BYTES, MAX_RANKS, REGION_SLOTS, RING_CELLS};
 use crate::{membarrier, sleep};
 pub(crate) use access::process_ended;
 pub use access::{Offered, Part, Presence, SleepOn, Sleeper, TakeError, Taking};
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 /// First word of a segment: "MPInode1" read little-endian.
 const MAGIC: u64 = u64::from_le_bytes(*b"MPInode1");
 /// Changes whenever the layout or the meaning of any shared word changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A segment cannot be made or joined.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,7 @@ enum Field {
     RingBody,
     RingsPerRank,
     RegionSlots,
+    Boards,
     /// 1: sleepers fence by membarrier. 0: senders fence themselves.
     Membarrier,
     Count,
@@ -136,6 +137,7 @@ fn expected(layout: &Layout, fence: u64) -> [(Field, u64); Field::Count as usize
         (Field::RingBody, layout.ring_body as u64),
         (Field::RingsPerRank, layout.rings_per_rank as u64),
         (Field::RegionSlots, REGION_SLOTS as u64),
+        (Field::Boards, u64::from(BOARDS)),
         (Field::Membarrier, fence),
     ]
 }
@@ -239,6 +241,7 @@ impl Segment {
             "body bytes per ring",
             "rings per rank",
             "region slots",
+            "boards",
             "fence scheme",
         ];
         for ((field, value), name) in expected(&layout, fence).into_iter().zip(NAMES) {

@@ -1,0 +1,68 @@
+//! Boards of the simulated node, with the rule of their use checked.
+
+use mpi_btl::Boards;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Boards that there are.
+const BOARDS: u32 = 3;
+/// Bytes that fit one.
+const CAPACITY: usize = 40;
+
+/// Number, word and bytes of the two sides of a place, by board and rank.
+type Places = HashMap<(u32, u32), [(u64, u32, Vec<u8>); 2]>;
+
+/// What all endpoints share.
+#[derive(Debug, Default)]
+pub(crate) struct Table(Mutex<Places>);
+
+/// The table as endpoint `me` sees it.
+pub(crate) struct View {
+    pub table: Arc<Table>,
+    pub me: u32,
+}
+
+impl View {
+    fn with<T>(&self, f: impl FnOnce(&mut Places) -> T) -> T {
+        f(&mut self.table.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Boards for View {
+    fn count(&self) -> u32 {
+        BOARDS
+    }
+
+    fn capacity(&self) -> usize {
+        CAPACITY
+    }
+
+    fn publish(&self, board: u32, number: u64, word: u32, bytes: &[u8]) {
+        assert!(bytes.len() <= CAPACITY, "{} bytes do not fit", bytes.len());
+        self.with(|places| {
+            let sides = places.entry((board, self.me)).or_default();
+            let last = sides.iter().map(|side| side.0).max();
+            assert_eq!(last, Some(number - 1), "numbers count up by one");
+            sides[(number % 2) as usize] = (number, word, bytes.to_vec());
+        });
+    }
+
+    fn has_published(&self, board: u32, place: u32, number: u64) -> bool {
+        self.with(|places| {
+            let Some(sides) = places.get(&(board, place)) else { return false };
+            let there = sides[(number % 2) as usize].0;
+            assert!(there <= number, "number {number} of {place} was written over");
+            there == number
+        })
+    }
+
+    fn read(&self, board: u32, place: u32, number: u64, into: &mut [u8]) -> (u32, usize) {
+        self.with(|places| {
+            let (there, word, bytes) = &places[&(board, place)][(number % 2) as usize];
+            assert_eq!(*there, number, "what is read was published, and is there");
+            let len = bytes.len().min(into.len());
+            into[..len].copy_from_slice(&bytes[..len]);
+            (*word, bytes.len())
+        })
+    }
+}

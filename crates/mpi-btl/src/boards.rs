@@ -1,0 +1,19 @@
+//! Boards: memory of one node in which each rank has a place that it writes and all others read.
+
+/// The boards of a node, as one of its ranks sees them.
+///
+/// What a rank publishes on a board bears numbers that begin at 1 and count up by one. Number `k + 1`
+/// is published only after everybody's number `k` was read: then what is read is never written over.
+pub trait Boards: Send + Sync {
+    /// How many there are.
+    fn count(&self) -> u32;
+    /// Bytes that can be published at once.
+    fn capacity(&self) -> usize;
+    /// Publishes a word and up to [`capacity`](Boards::capacity) bytes. Whoever may sleep is to be
+    /// [woken](crate::BtlTx::wake) afterwards.
+    fn publish(&self, board: u32, number: u64, word: u32, bytes: &[u8]);
+    /// True once number `number` of the rank at `place` is there.
+    fn has_published(&self, board: u32, place: u32, number: u64) -> bool;
+    /// Reads what is there: the bytes, as far as `into` has room, the word, and the length in bytes.
+    fn read(&self, board: u32, place: u32, number: u64, into: &mut [u8]) -> (u32, usize);
+}

@@ -1,0 +1,199 @@
+//! Small blocking collectives on a board of the node: everybody publishes, everybody reads.
+//!
+//! Flat: one meeting whatever the number of ranks, so that where they outnumber the processors each
+//! runs once. A sum is formed by every rank, from everybody's operand, in the order in which recursive
+//! doubling forms it: the same bits as over messages.
+
+use crate::algorithms::Fold;
+use crate::limits::{
+    BOARD_AFTER_CALLS, BOARD_ALLREDUCE_ALL_BYTES, BOARD_ALLREDUCE_FEW_BYTES, BOARD_ALLREDUCE_MAX_RANKS,
+    BOARD_BRING_MAX_BYTES,
+};
+use crate::{Team, errors, small};
+use mpi_datatype::{Op, RecvBuf, SmallScratch, copy};
+use mpi_p2p::{Board, Engine, Error, ErrorClass};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Which collective a rank is in, for the others to compare.
+#[derive(Clone, Copy)]
+enum Kind {
+    Barrier = 1,
+    Allreduce,
+}
+
+/// A team's board, once it has proved to be worth one.
+#[derive(Debug, Default)]
+pub(crate) struct TeamBoard {
+    board: OnceLock<Option<Board>>,
+    /// Collectives so far that could have used one.
+    calls: AtomicU32,
+}
+
+impl TeamBoard {
+    /// The board for a collective that may use one; all ranks call alike. After the first few calls they
+    /// agree on one, so that the few boards go to the teams that use them.
+    #[inline]
+    fn get(&self, e: &Engine, team: &Team) -> Result<Option<&Board>, Error> {
+        match self.board.get() {
+            Some(board) => Ok(board.as_ref()),
+            None => self.count(e, team),
+        }
+    }
+
+    fn count(&self, e: &Engine, team: &Team) -> Result<Option<&Board>, Error> {
+        let calls = self.calls.load(Ordering::Relaxed) + 1;
+        self.calls.store(calls, Ordering::Relaxed);
+        if calls <= BOARD_AFTER_CALLS || team.size() == 1 {
+            return Ok(None);
+        }
+        let free = small::common_bits(e, team, e.free_boards(team.context()))?;
+        let board = (free != 0).then(|| e.take_board(team.context(), free.trailing_zeros())).flatten();
+        // The same board on all ranks, so the same answer.
+        let board = board.filter(|board| board.capacity() >= BOARD_BRING_MAX_BYTES);
+        Ok(self.board.get_or_init(|| board).as_ref())
+    }
+}
+
+/// Brings `bytes`, and waits until all have come. `each` is given what every other rank brought, in the order of
+/// ranks.
+#[inline]
+fn meet(
+    e: &Engine,
+    team: &Team,
+    board: &Board,
+    (name, kind): (&'static str, Kind),
+    bytes: &[u8],
+    mut each: impl FnMut(usize, &[u8]),
+) -> Result<(), Error> {
+    let word = kind as u32;
+    e.meet(team.context(), board, word, bytes).map_err(|mut e| {
+        e.op = name;
+        e
+    })?;
+    let mut theirs = [0; BOARD_BRING_MAX_BYTES];
+    for rank in 0..team.size() {
+        match board.brought(rank, &mut theirs) {
+            None => {}
+            Some(brought) if brought == (word, bytes.len()) => each(rank, &theirs[..bytes.len()]),
+            Some(brought) => return Err(other(team, name, rank, brought, word, bytes.len())),
+        }
+    }
+    Ok(())
+}
+
+/// A rank is in another collective, or its counts differ.
+#[cold]
+fn other(
+    team: &Team,
+    name: &'static str,
+    rank: usize,
+    brought: (u32, usize),
+    word: u32,
+    expected: usize,
+) -> Error {
+    match brought {
+        (kind, bytes) if kind == word => errors::short(team.context(), name, rank, bytes as u64, expected),
+        _ => {
+            let mut e = team.error(name, ErrorClass::Other, "the rank is in another collective");
+            e.peer = Some(rank as i32);
+            e
+        }
+    }
+}
+
+/// Everybody comes.
+pub(crate) fn barrier(e: &Engine, team: &Team) -> Option<Result<(), Error>> {
+    match team.board().get(e, team) {
+        Ok(board) => Some(meet(e, team, board?, ("barrier", Kind::Barrier), &[], |_, _| ())),
+        Err(e) => Some(Err(e)),
+    }
+}
+
+/// The operand is in `acc`, where the result will be. For operations of MPI's own, whose types are the same on
+/// all ranks.
+pub(crate) fn allreduce(e: &Engine, team: &Team, acc: RecvBuf<'_>, op: &Op) -> Option<Result<(), Error>> {
+    let own = !matches!(op, Op::User(_)) && acc.datatype().as_primitive().is_some();
+    // Two ranks are as well served by one message each way.
+    let crowd = (3..=BOARD_ALLREDUCE_MAX_RANKS).contains(&team.size());
+    if !own || acc.bytes() > BOARD_BRING_MAX_BYTES || !crowd {
+        return None;
+    }
+    match team.board().get(e, team) {
+        // What is not needed of the stack is not cleared either.
+        Ok(board) if acc.bytes() * team.size() <= BOARD_ALLREDUCE_FEW_BYTES => {
+            Some(reduce_all::<BOARD_ALLREDUCE_FEW_BYTES>(e, team, board?, acc, op))
+        }
+        Ok(board) => Some(reduce_all::<BOARD_ALLREDUCE_ALL_BYTES>(e, team, board?, acc, op)),
+        Err(e) => Some(Err(e)),
+    }
+}
+
+fn reduce_all<const N: usize>(
+    e: &Engine,
+    team: &Team,
+    board: &Board,
+    acc: RecvBuf<'_>,
+    op: &Op,
+) -> Result<(), Error> {
+    let mut scratch = SmallScratch::<N>::default();
+    let (n, count) = (team.size(), acc.count());
+    let Some(all) = scratch.room(n * count, acc.datatype()) else {
+        return Err(team.error("allreduce", ErrorClass::Type, "the type has gaps"));
+    };
+    let block = |rank: usize| all.part(rank * count, count);
+    let mut own = [0; BOARD_BRING_MAX_BYTES];
+    let own = &mut own[..acc.bytes()];
+    acc.as_send().pack(0, own);
+    block(team.rank()).unpack(0, own);
+    meet(e, team, board, ("allreduce", Kind::Allreduce), own, |rank, theirs| {
+        block(rank).unpack(0, theirs);
+    })?;
+    let result = fold(n, |left, right| op.apply(block(left).as_send(), block(right)))
+        .map_err(|e| team.datatype_error("allreduce", &e))?;
+    copy(block(result).as_send(), acc).map_err(|e| team.datatype_error("allreduce", &e))
+}
+
+/// Combines `n` operands pair by pair as recursive doubling does; `combine` leaves the result in place of its
+/// right one. Where the whole is.
+fn fold<E>(n: usize, mut combine: impl FnMut(usize, usize) -> Result<(), E>) -> Result<usize, E> {
+    let fold = Fold::new(n);
+    for new in 0..fold.pow2 {
+        if fold.first(new) != fold.rank(new) {
+            combine(fold.first(new), fold.rank(new))?;
+        }
+    }
+    let mut mask = 1;
+    while mask < fold.pow2 {
+        for first in (0..fold.pow2).step_by(2 * mask) {
+            combine(fold.rank(first + mask - 1), fold.rank(first + 2 * mask - 1))?;
+        }
+        mask *= 2;
+    }
+    Ok(fold.rank(fold.pow2 - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fold;
+
+    /// The bracketing of recursive doubling, by hand.
+    #[test]
+    fn operands_are_combined_in_order_and_pair_by_pair() {
+        let check = |n: usize, expected: &str| {
+            let mut values: Vec<String> = (0..n).map(|i| i.to_string()).collect();
+            let at = fold(n, |a, b| {
+                values[b] = format!("({}{})", values[a], values[b]);
+                Ok::<(), ()>(())
+            });
+            assert_eq!(values[at.expect("no error")], expected);
+        };
+        check(1, "0");
+        check(2, "(01)");
+        check(3, "((01)2)");
+        check(4, "((01)(23))");
+        check(5, "(((01)2)(34))");
+        check(6, "(((01)(23))(45))");
+        check(8, "(((01)(23))((45)(67)))");
+    }
+}

@@ -1,0 +1,218 @@
+//! Meeting on a board: every rank of a context publishes and waits until all have.
+//!
+//! Where ranks outnumber processors this takes each of them one turn, while messages take one for
+//! every round of an algorithm.
+
+use crate::context::{Context, Face};
+use crate::core::{Core, State};
+use crate::engine::Engine;
+use crate::limits::{BOARD_MAX_RANKS, POLL_OTHERS_TURNS, POLL_OTHERS_YIELDS};
+use crate::peer::Link;
+use crate::progress::{Patience, Pause, Wait};
+use crate::report::Blocked;
+use crate::{Error, ErrorClass};
+use mpi_btl::{Boards, Ep};
+use mpi_node::Guard;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A board that the ranks of one context have to themselves.
+pub struct Board {
+    boards: Arc<dyn Boards>,
+    index: u32,
+    /// The backend that has it.
+    route: usize,
+    /// Where each rank publishes; `None` for this one.
+    places: Vec<Option<u32>>,
+    /// The last meeting.
+    number: AtomicU64,
+}
+
+impl std::fmt::Debug for Board {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Board")
+            .field("index", &self.index)
+            .field("places", &self.places)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Board {
+    /// Bytes that a rank may bring to a meeting.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.boards.capacity()
+    }
+
+    /// What `rank` brought to the last meeting: the bytes, as far as `into` has room, its word, and its
+    /// length in bytes. The calling rank is not asked: `None`.
+    #[inline]
+    pub fn brought(&self, rank: usize, into: &mut [u8]) -> Option<(u32, usize)> {
+        let place = (*self.places.get(rank)?)?;
+        Some(self.boards.read(self.index, place, self.number.load(Ordering::Relaxed), into))
+    }
+
+    #[inline]
+    fn is_there(&self, rank: usize, number: u64) -> bool {
+        match self.places[rank] {
+            Some(place) => self.boards.has_published(self.index, place, number),
+            None => true,
+        }
+    }
+}
+
+impl Engine {
+    /// The boards that this process could use with all ranks of a context, a bit each; 0 where each rank has
+    /// a processor, so that messages serve as well, or when the ranks share no boards. A board belongs to a context once all ranks
+    /// have agreed on it and called [`take_board`](Engine::take_board), and to no other ever after.
+    pub fn free_boards(&self, cx: &Context) -> u64 {
+        let mut core = self.enter();
+        let wanted = self.shared.spin.crowded() && cx.face.peers.len() <= BOARD_MAX_RANKS;
+        let mut free = 0;
+        if wanted && !core.state.multiple {
+            if let Some((_, boards, _)) = core.state.common_board(&cx.face) {
+                free = !core.state.boards_taken & ((1 << boards.count().min(63)) - 1);
+            }
+        }
+        self.shared.leave(core);
+        free
+    }
+
+    /// Takes a board that all ranks of the context agreed on; see [`free_boards`](Engine::free_boards).
+    pub fn take_board(&self, cx: &Context, index: u32) -> Option<Board> {
+        let mut core = self.enter();
+        let board = core.state.common_board(&cx.face).map(|(route, boards, places)| {
+            core.state.boards_taken |= 1 << index;
+            Board { boards, index, route, places, number: AtomicU64::new(0) }
+        });
+        self.shared.leave(core);
+        board
+    }
+
+    /// Publishes a word and up to [`Board::capacity`] bytes and waits until every rank of the context has
+    /// published; [`Board::brought`] gives it until the next meeting.
+    ///
+    /// # Errors
+    /// ProcFailed: a rank is gone that did not come.
+    ///
+    /// # Panics
+    /// More bytes than the board has room for.
+    pub fn meet(&self, cx: &Context, board: &Board, word: u32, bytes: &[u8]) -> Result<(), Error> {
+        let number = board.number.load(Ordering::Relaxed) + 1;
+        board.number.store(number, Ordering::Relaxed);
+        let mut core = self.enter();
+        core.state.flush_owed();
+        board.boards.publish(board.index, number, word, bytes);
+        for (rank, ep) in cx.face.peers.iter().enumerate() {
+            if board.places[rank].is_some() {
+                core.state.tx[board.route].wake(*ep);
+            }
+        }
+        let mut wait = ForBoard { face: &cx.face, board, number, next: 0 };
+        let mut patience = Patience::new(&self.shared.spin);
+        while !wait.all_there() {
+            match patience.next() {
+                Pause::Again if patience.turns() % POLL_OTHERS_TURNS == 0 => {
+                    core.poll();
+                    core.yield_to_others();
+                }
+                Pause::Again => {}
+                Pause::Yield => {
+                    if patience.turns() % POLL_OTHERS_YIELDS == 0 {
+                        core.poll();
+                    }
+                    core.yield_to_others();
+                    std::thread::yield_now();
+                }
+                Pause::Park => return self.meet_long(core, wait),
+            }
+        }
+        self.shared.leave(core);
+        Ok(())
+    }
+
+    #[cold]
+    fn meet_long(&self, core: Guard<'_, Core>, wait: ForBoard<'_>) -> Result<(), Error> {
+        self.wait_until(core, wait)
+    }
+}
+
+/// A backend, its boards, and where each rank publishes; `None` for this one.
+type Common = (usize, Arc<dyn Boards>, Vec<Option<u32>>);
+
+impl State {
+    /// The backend that reaches all ranks, with its boards and where they publish.
+    fn common_board(&mut self, face: &Face) -> Option<Common> {
+        let mut route = None;
+        let me = self.me;
+        for &ep in face.peers.iter().filter(|ep| **ep != me) {
+            self.reach(ep).ok()?;
+            let this = usize::from(self.peers.at(ep).route);
+            if *route.get_or_insert(this) != this {
+                return None;
+            }
+        }
+        let tx = &self.tx[route?];
+        let boards = tx.boards()?;
+        let place = |ep: &Ep| if *ep == self.me { Some(None) } else { tx.place(*ep).map(Some) };
+        let places = face.peers.iter().map(place).collect::<Option<Vec<_>>>()?;
+        Some((route?, boards, places))
+    }
+}
+
+/// Everybody's coming.
+struct ForBoard<'a> {
+    face: &'a Face,
+    board: &'a Board,
+    number: u64,
+    /// The first rank that was not seen yet.
+    next: usize,
+}
+
+impl ForBoard<'_> {
+    /// Looks only at the first that is missing: whoever comes last completes the wait.
+    #[inline]
+    fn all_there(&mut self) -> bool {
+        while self.next < self.face.peers.len() {
+            if !self.board.is_there(self.next, self.number) {
+                return false;
+            }
+            self.next += 1;
+        }
+        true
+    }
+}
+
+impl Wait for ForBoard<'_> {
+    type Result = Result<(), Error>;
+    fn done(&mut self, state: &mut State) -> Option<Self::Result> {
+        if self.all_there() {
+            return Some(Ok(()));
+        }
+        for (rank, ep) in self.face.peers.iter().enumerate().skip(self.next) {
+            let gone = match &state.peers.at(*ep).link {
+                Link::Left | Link::Down(_) => state.peers.at(*ep).gone().unwrap_or_default(),
+                Link::Unknown | Link::Up => continue,
+            };
+            // It may have come before it went.
+            if !self.board.is_there(rank, self.number) {
+                let mut e = state.error_on(self.face.id, "collective", ErrorClass::ProcFailed, gone);
+                e.peer = Some(rank as i32);
+                return Some(Err(e));
+            }
+        }
+        None
+    }
+    fn watch(&self, _: &mut State, _: u32) {}
+    fn came(&self) -> bool {
+        self.board.is_there(self.next, self.number)
+    }
+    fn facts(&self, state: &State) -> Blocked {
+        let mut b = state.facts_on("collective", self.face.id);
+        b.peer = Some(self.next as i32);
+        let missing = (self.next..self.face.peers.len()).filter(|r| !self.board.is_there(*r, self.number));
+        b.waits_for.extend(missing.filter_map(|rank| self.face.peers.get(rank)));
+        b.others = b.waits_for.len().saturating_sub(1);
+        b
+    }
+}
