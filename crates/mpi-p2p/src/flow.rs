@@ -1,13 +1,17 @@
 //! How much unexpected data is held, and telling peers to announce instead of sending.
 
 use crate::core::State;
-use mpi_btl::Ep;
+use crate::store::Charge;
 use mpi_wire::control::Flow;
 use mpi_wire::reserved;
 
 impl State {
-    /// `bytes` more of a peer are held. Over the mark the peer is told; it is told once.
-    pub fn account_kept(&mut self, from: Ep, bytes: u64) {
+    /// A message came into the store. Over the mark its peer is told; it is told once.
+    pub fn account_kept(&mut self, charge: Charge) {
+        let (from, bytes) = (charge.from(), charge.bytes());
+        if bytes == 0 || from == self.me {
+            return;
+        }
         self.unexpected_bytes += bytes;
         let over = self.unexpected_bytes > self.limits.unexpected_mark_bytes;
         let peer = self.peers.at(from);
@@ -22,7 +26,8 @@ impl State {
 
     /// A message left the store. Below half the mark everybody may send again.
     #[inline]
-    pub fn account_taken(&mut self, from: Ep, bytes: u64) {
+    pub fn account_taken(&mut self, charge: Charge) {
+        let (from, bytes) = (charge.from(), charge.bytes());
         if bytes == 0 || from == self.me {
             return;
         }

@@ -97,15 +97,16 @@ impl State {
         let m = lane.unexpected.find(&mut self.store, source, tag)?;
         let stored = self.store.get(m)?;
         let Body::Here(bytes) = &stored.body else { return None };
-        let (e, from, memory) = (stored.envelope(), stored.from, Memory::of_recv(buf));
+        let (e, memory) = (stored.envelope(), Memory::of_recv(buf));
         let agrees = Signature::agree(e.signature, buf.datatype().signature()) || e.total == 0;
         if !memory.plain || !agrees || e.total > memory.bytes as u64 {
             return None;
         }
         memory.fill(0, bytes);
         lane.unexpected.remove(&mut self.store, m);
-        self.store.discard(m);
-        self.account_taken(from, e.total);
+        if let Some(charge) = self.store.discard(m) {
+            self.account_taken(charge);
+        }
         Some(Status { source: e.source, tag: e.tag, bytes: e.total, ..Status::EMPTY })
     }
 
@@ -140,8 +141,8 @@ impl State {
             slot.ep = *from;
             return;
         }
-        let Some(stored) = self.store.take(m) else { return };
-        self.account_taken(stored.from, stored.held());
+        let Some((stored, charge)) = self.store.take(m) else { return };
+        self.account_taken(charge);
         let envelope = stored.envelope();
         match stored.body {
             Body::Here(bytes) => self.finish_recv(i, envelope, &bytes),

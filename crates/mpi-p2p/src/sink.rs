@@ -383,8 +383,7 @@ impl State {
 
     /// Puts a message into the store and, where its context is known, into the queue.
     pub fn keep(&mut self, from: Ep, context: u32, e: Envelope, body: Body) -> u32 {
-        let m = self.store.insert(from, context, e, body);
-        let held = self.store.get(m).map_or(0, |s| s.held());
+        let (m, charge) = self.store.insert(from, context, e, body);
         if let Some(lane) = self.lanes.get_mut(context) {
             if lane.face.is_some() {
                 lane.unexpected.push(&mut self.store, m);
@@ -393,9 +392,7 @@ impl State {
                 lane.early.push(m);
             }
         }
-        if held > 0 && from != self.me {
-            self.account_kept(from, held);
-        }
+        self.account_kept(charge);
         m
     }
 
@@ -421,8 +418,8 @@ impl State {
             }
             return;
         }
-        let Some(stored) = self.store.take(m) else { return };
-        self.account_taken(stored.from, stored.held());
+        let Some((stored, charge)) = self.store.take(m) else { return };
+        self.account_taken(charge);
         match stored.body {
             Body::Own(send) => self.complete(send),
             Body::Acknowledged(_, op) | Body::Announced(op, _) => self.acknowledge(stored.from, op),
@@ -453,8 +450,8 @@ impl State {
                 None => lane.unexpected.remove(&mut self.store, m),
             }
         }
-        if let Some(stored) = self.store.take(m) {
-            self.account_taken(stored.from, stored.held());
+        if let Some(charge) = self.store.discard(m) {
+            self.account_taken(charge);
         }
     }
 

@@ -99,14 +99,38 @@ impl Stored {
         Envelope { source, tag, signature: self.signature, total: self.total }
     }
 
-    /// Bytes of engine memory that it occupies.
-    pub fn held(&self) -> u64 {
+    /// Bytes of engine memory that it occupies. The same as long as it is here, also when the rest of its body has come.
+    fn held(&self) -> u64 {
         match &self.body {
             Body::Here(b) => b.len() as u64 + KEPT_MESSAGE_BYTES,
             Body::Acknowledged(b, _) | Body::Coming(b, _) => b.len() as u64 + KEPT_MESSAGE_BYTES,
             // The sender of what is announced waits for it, and so bounds it.
             Body::Announced(..) | Body::Own(_) => 0,
         }
+    }
+}
+
+/// What a message adds to the memory held for its sender when it comes into the store, and takes off when it leaves. Both
+/// come from the store and nowhere else, so that the two are equal.
+#[must_use = "the accounts of unexpected memory need every charge"]
+#[derive(Debug)]
+pub(crate) struct Charge {
+    from: Ep,
+    bytes: u64,
+}
+
+impl Charge {
+    #[inline]
+    fn of(stored: &Stored) -> Charge {
+        Charge { from: stored.from, bytes: stored.held() }
+    }
+
+    pub fn from(&self) -> Ep {
+        self.from
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 
@@ -119,7 +143,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub fn insert(&mut self, from: Ep, context: u32, e: Envelope, body: Body) -> u32 {
+    pub fn insert(&mut self, from: Ep, context: u32, e: Envelope, body: Body) -> (u32, Charge) {
         let i = match self.free.pop() {
             Some(i) => i,
             None => {
@@ -140,8 +164,9 @@ impl Store {
             total: e.total,
             body,
         };
+        let charge = Charge::of(&stored);
         self.slots[i as usize] = Some(stored);
-        i
+        (i, charge)
     }
 
     pub fn get(&self, i: u32) -> Option<&Stored> {
@@ -152,17 +177,21 @@ impl Store {
         self.slots.get_mut(i as usize)?.as_mut()
     }
 
-    pub fn take(&mut self, i: u32) -> Option<Stored> {
+    pub fn take(&mut self, i: u32) -> Option<(Stored, Charge)> {
         let stored = self.slots.get_mut(i as usize)?.take()?;
         self.freed(i);
-        Some(stored)
+        let charge = Charge::of(&stored);
+        Some((stored, charge))
     }
 
     /// Drops a message in place.
     #[inline]
-    pub fn discard(&mut self, i: u32) {
-        self.slots[i as usize] = None;
+    pub fn discard(&mut self, i: u32) -> Option<Charge> {
+        let slot = self.slots.get_mut(i as usize)?;
+        let charge = slot.as_ref().map(Charge::of)?;
+        *slot = None;
         self.freed(i);
+        Some(charge)
     }
 
     #[inline]

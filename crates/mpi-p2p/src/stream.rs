@@ -272,7 +272,9 @@ impl State {
             self.store.all().find(|(_, s)| matches!(s.body, Stored::Own(send) if send == i) && !s.probed);
         if let (Some((m, _)), Some(lane)) = (found, self.lanes.get_mut(context)) {
             lane.unexpected.remove(&mut self.store, m);
-            self.store.take(m);
+            if let Some(charge) = self.store.discard(m) {
+                self.account_taken(charge);
+            }
             self.cancelled(i);
         }
     }
@@ -296,8 +298,8 @@ impl State {
                 None => lane.unexpected.remove(&mut self.store, m),
             }
         }
-        if let Some(stored) = self.store.take(m) {
-            self.account_taken(stored.from, stored.held());
+        if let Some(charge) = self.store.discard(m) {
+            self.account_taken(charge);
         }
         let ack = Acknowledge { op, outcome: Outcome::Dropped };
         self.control(from, reserved::ACKNOWLEDGE, &ack.encode());

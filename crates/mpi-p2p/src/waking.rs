@@ -162,8 +162,8 @@ impl State {
         if !agreed || !matches!(stored.body, Body::Here(_) | Body::Acknowledged(..)) {
             return None;
         }
-        let stored = self.store.take(m)?;
-        self.account_taken(stored.from, stored.held());
+        let (stored, charge) = self.store.take(m)?;
+        self.account_taken(charge);
         let bytes = match stored.body {
             Body::Here(Kept::Long(bytes)) => bytes,
             Body::Here(short) => short.to_vec(),

@@ -217,6 +217,67 @@ fn a_flood_is_bounded_and_all_of_it_arrives() {
     assert_eq!(w.engines[0].isend(&cx[0], 1, 0, send_of(&data), STANDARD).unwrap(), RequestId::DONE);
 }
 
+/// A way to take the message that waits for rank 1.
+type Take<'a> = &'a dyn Fn(&Context, &mut [u8]);
+
+/// Whatever takes a message that was kept gives back all that was counted for it: else, after enough messages, the peer
+/// is told to announce though nothing is held, and programs that send before they receive hang.
+#[test]
+fn nothing_is_held_once_all_is_taken_by_whatever_call() {
+    let w = calm(2);
+    let (sender, e) = (&w.engines[0], &w.engines[1]);
+    for len in [0, 4, 64, 65, 1000] {
+        let data = vec![3u8; len];
+        let mut room = vec![0u8; 1000];
+        let takes: [Take<'_>; 7] = [
+            &|cx, room| {
+                assert_eq!(e.recv(cx, Source::Rank(0), Tag::Is(0), recv_of(room)).unwrap().bytes, len as u64)
+            },
+            &|cx, room| _ = e.recv(cx, Source::Any, Tag::Any, recv_of(room)).unwrap(),
+            &|cx, room| _ = e.wait(e.irecv(cx, Source::Any, Tag::Is(0), recv_of(room)).unwrap()).unwrap(),
+            &|cx, room| {
+                let (message, _) = e.mprobe(cx, Source::Any, Tag::Any).unwrap();
+                e.mrecv(message, recv_of(room)).unwrap();
+            },
+            &|cx, room| {
+                let own = [1u8; 4];
+                e.isend(cx, 1, 9, send_of(&own), STANDARD).unwrap();
+                e.sendrecv(cx, send_of(&own), 1, 8, recv_of(room), Source::Rank(0), Tag::Is(0)).unwrap();
+                for tag in [8, 9] {
+                    e.recv(cx, Source::Rank(1), Tag::Is(tag), recv_of(room)).unwrap();
+                }
+            },
+            // Too long for its receive.
+            &|cx, room| {
+                let taken = e.recv(cx, Source::Rank(0), Tag::Is(0), recv_of(&mut room[..len / 2]));
+                assert_eq!(taken.is_ok(), len == 0);
+            },
+            // Nobody takes it before the communicator is freed.
+            &|_, _| (),
+        ];
+        for (at, take) in takes.into_iter().enumerate() {
+            for plain in [STANDARD, SendMode::Synchronous] {
+                let cx = w.contexts(0);
+                let sent = sender.isend(&cx[0], 1, 0, send_of(&data), plain).unwrap();
+                while e.iprobe(&cx[1], Source::Rank(0), Tag::Is(0)).unwrap().is_none() {
+                    w.settle();
+                }
+                let before = e.report();
+                assert_eq!(before.unexpected_total, 1);
+                take(&cx[1], &mut room);
+                drop(cx);
+                // Contexts that were dropped go with the next one.
+                drop(w.contexts(4));
+                w.settle();
+                let report = e.report();
+                assert_eq!(report.unexpected_bytes, 0, "call {at}, {len} bytes, {plain:?}");
+                assert_eq!(report.unexpected_total, 0, "call {at}, {len} bytes, {plain:?}");
+                sender.wait(sent).unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn everything_with_a_dead_peer_fails_and_nothing_else() {
     for seed in 0..300 {
