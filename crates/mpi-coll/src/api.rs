@@ -38,7 +38,7 @@ macro_rules! collective {
         pub fn $name($e: &Engine, $team: &Team, $($arg: $ty),*) -> Result<(), Error> {
             $small
             let tag = $team.next_tag();
-            let mut run = plan($team, stringify!($name), tag, |call| program!(call, $name($($arg),*)))?;
+            let mut run = plan($e, $team, stringify!($name), tag, |call| program!(call, $name($($arg),*)))?;
             $e.run(&mut run).map(|_| ())
         }
 
@@ -49,7 +49,7 @@ macro_rules! collective {
         /// Arguments that do not fit together; the rest is the request's result.
         pub fn $immediate(e: &Engine, team: &Team, $($arg: $ty),*) -> Result<RequestId, Error> {
             let tag = team.next_tag();
-            Ok(e.start(Box::new(plan(team, stringify!($name), tag, |call| program!(call, $name($($arg),*)))?)))
+            Ok(e.start(Box::new(plan(e, team, stringify!($name), tag, |call| program!(call, $name($($arg),*)))?)))
         }
 
         #[doc = concat!("Persistent [`", stringify!($name), "`]: started with `Engine::restart`, again and again. The")]
@@ -61,7 +61,7 @@ macro_rules! collective {
         /// Arguments that do not fit together; the rest is the request's result.
         pub fn $init(e: &Engine, team: &Team, $($arg: $ty),*) -> Result<RequestId, Error> {
             let tag = team.next_persistent_tag();
-            Ok(e.init(Box::new(plan(team, stringify!($name), tag, |call| program!(call, $name($($arg),*)))?)))
+            Ok(e.init(Box::new(plan(e, team, stringify!($name), tag, |call| program!(call, $name($($arg),*)))?)))
         }
     };
 }
@@ -75,13 +75,15 @@ macro_rules! program {
 
 /// The collective's number is taken already, whatever becomes of it: all ranks count alike.
 fn plan(
+    e: &Engine,
     team: &Team,
     name: &'static str,
     tag: i32,
     write: impl FnOnce(Call<'_>) -> Result<Program, Error>,
 ) -> Result<Run, Error> {
     let notes = Notes::new();
-    let mut program = write(Call { team, name, notes: &notes })?;
+    let nodes = team.nodes(e, name)?;
+    let mut program = write(Call { team, name, notes: &notes, nodes })?;
     if team.settings().is_checked() {
         program = notes::checked(team, name, &notes, program).map_err(|e| team.datatype_error(name, &e))?;
     }

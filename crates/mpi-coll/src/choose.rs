@@ -51,6 +51,8 @@ macro_rules! algorithms {
         #[derive(Clone, Debug, Default)]
         pub struct Settings {
             $( pub(crate) $field: Option<$name>, )*
+            /// Names of the collectives that are to go by leaders.
+            pub(crate) led: Vec<&'static str>,
             pub(crate) check: bool,
             pub(crate) tell: Option<fn(&str)>,
         }
@@ -61,6 +63,9 @@ macro_rules! algorithms {
 
             /// The algorithm that the user forces.
             fn forced(&self, name: &str) -> Option<&'static str> {
+                if self.led.contains(&name) {
+                    return Some(LEADERS);
+                }
                 match name {
                     $( $variable => self.$field.map($name::text), )*
                     _ => None,
@@ -72,14 +77,23 @@ macro_rules! algorithms {
             /// # Errors
             /// [`SettingError`]; nothing is changed then.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+                let value = value.trim();
                 match name {
                     $( $variable => {
-                        let found = $name::ALL.iter().find(|(text, _)| *text == value.trim());
-                        self.$field = Some(found.ok_or_else(|| SettingError::Algorithm {
-                            name: name.to_owned(),
-                            value: value.to_owned(),
-                            known: $name::ALL.iter().map(|(text, _)| *text).collect::<Vec<_>>().join(", "),
-                        })?.1);
+                        let led = value == LEADERS && has_leaders($variable);
+                        let found = $name::ALL.iter().find(|(text, _)| *text == value);
+                        if found.is_none() && !led {
+                            let more = has_leaders($variable).then_some(LEADERS);
+                            let known = $name::ALL.iter().map(|(text, _)| *text).chain(more);
+                            return Err(SettingError::Algorithm {
+                                name: name.to_owned(),
+                                value: value.to_owned(),
+                                known: known.collect::<Vec<_>>().join(", "),
+                            });
+                        }
+                        self.$field = found.map(|(_, by)| *by);
+                        self.led.retain(|name| *name != $variable);
+                        self.led.extend(led.then_some($variable));
                     } )*
                     _ => return Err(SettingError::Collective {
                         name: name.to_owned(),
@@ -92,7 +106,21 @@ macro_rules! algorithms {
     };
 }
 
+/// Inside each node, between the nodes' leaders, inside again: the algorithm that is there wherever ranks of one
+/// team share several nodes.
+pub(crate) const LEADERS: &str = "leaders";
+
+/// Whether a collective has that algorithm.
+fn has_leaders(name: &str) -> bool {
+    name != "ALLTOALL"
+}
+
 algorithms! {
+    /// Of barrier.
+    barrier: Barrier("BARRIER") {
+        /// Tokens at doubling distances.
+        Dissemination = "dissemination",
+    }
     /// Of broadcast.
     broadcast: Broadcast("BROADCAST") {
         /// The whole message down a binomial tree.
@@ -159,6 +187,11 @@ algorithms! {
         /// Reduced at rank 0 and scattered; keeps the order of operands.
         ReduceThenScatter = "reduce-scatter",
     }
+    /// Of scan and exscan.
+    scan: Scan("SCAN") {
+        /// Partial results at doubling distances.
+        Doubling = "doubling",
+    }
 }
 
 impl Settings {
@@ -181,7 +214,12 @@ impl Settings {
         self.tell.is_some()
     }
 
-    /// Tells what was chosen for a call of `op` on `comm`.
+    /// Whether a call that leaders can serve goes by them: as the user says, else if it is `worth` it.
+    pub(crate) fn leads(&self, name: &str, worth: bool) -> bool {
+        self.forced(name).map_or(worth, |by| by == LEADERS)
+    }
+
+    /// Tells what was chosen for a call of `op` on `comm`, whose ranks share so many `nodes`, if they share several.
     #[cold]
     pub(crate) fn tell(
         &self,
@@ -189,9 +227,11 @@ impl Settings {
         comm: &str,
         (name, by): (&str, &str),
         (ranks, bytes): (usize, usize),
+        nodes: Option<usize>,
     ) {
         let Some(tell) = self.tell else { return };
         let why = match (self.forced(name), self.row(name, ranks, bytes)) {
+            (None, _) if by == LEADERS => format!("the ranks share {} nodes", nodes.unwrap_or(0)),
             (Some(forced), _) if forced == by => format!("as MPI_COLL_{name} says"),
             (Some(forced), _) => format!("as {forced}, which MPI_COLL_{name} says, is not for this call"),
             (None, Some((most, up_to, text))) => {
@@ -307,9 +347,24 @@ mod tests {
         let e = s.set("ALLREDUCE", "magic").unwrap_err().to_string();
         assert_eq!(
             e,
-            "MPI_COLL_ALLREDUCE=magic: there is no such algorithm; there are: doubling, rabenseifner, ring"
+            "MPI_COLL_ALLREDUCE=magic: there is no such algorithm; there are: doubling, rabenseifner, ring, \
+             leaders"
         );
         assert!(s.set("FOO", "ring").unwrap_err().to_string().contains("MPI_COLL_FOO"));
         assert_eq!(s.allreduce, Some(Allreduce::Ring));
+    }
+
+    #[test]
+    fn leaders_are_asked_for_by_name() {
+        let mut s = Settings::default();
+        assert!(s.leads("ALLREDUCE", true) && !s.leads("ALLREDUCE", false));
+        s.set("ALLREDUCE", "ring").unwrap();
+        assert!(!s.leads("ALLREDUCE", true) && s.leads("REDUCE", true));
+        s.set("ALLREDUCE", "leaders").unwrap();
+        assert!(s.leads("ALLREDUCE", false));
+        assert_eq!(s.choose_allreduce(4, 100, 8, true), Allreduce::Doubling, "inside a node");
+        s.set("ALLREDUCE", "ring").unwrap();
+        assert!(!s.leads("ALLREDUCE", true));
+        assert!(s.set("ALLTOALL", "leaders").is_err());
     }
 }

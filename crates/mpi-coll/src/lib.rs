@@ -23,6 +23,7 @@ mod errors;
 pub mod limits;
 pub mod model;
 mod neighbors;
+mod nodes;
 mod notes;
 mod plan;
 mod program;
@@ -32,13 +33,16 @@ mod table;
 mod team;
 
 #[cfg(test)]
+mod leaders_tests;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod simulator;
 
 pub use api::*;
 pub use choose::{
-    Allgather, Allreduce, Alltoall, Broadcast, Gather, Reduce, ReduceScatter, Scatter, SettingError, Settings,
+    Allgather, Allreduce, Alltoall, Barrier, Broadcast, Gather, Reduce, ReduceScatter, Scan, Scatter,
+    SettingError, Settings,
 };
 pub use neighbors::Neighborhood;
 pub use team::{InPlaceOr, Root, Team};

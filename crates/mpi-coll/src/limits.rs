@@ -39,3 +39,12 @@ pub const BOARD_ALLREDUCE_MAX_RANKS: usize = 32;
 pub const BOARD_ALLREDUCE_ALL_BYTES: usize = BOARD_BRING_MAX_BYTES * BOARD_ALLREDUCE_MAX_RANKS;
 /// The same where little of it is needed.
 pub const BOARD_ALLREDUCE_FEW_BYTES: usize = 128;
+
+/// Over several nodes, allreduce: vector from which on several ranks of each node lead, each for a part of it.
+pub const LEADERS_PARTS_MIN_BYTES: usize = 16 << 10;
+/// Over several nodes, broadcast: message that goes from node to node in pieces from this size on.
+pub const LEADERS_STREAM_MIN_BYTES: usize = 2 * BROADCAST_PIECE_BYTES;
+/// Over several nodes, gather and scatter: largest block that a leader packs together with those of its node.
+pub const LEADERS_BLOCK_MAX_BYTES: usize = 4 << 10;
+/// Over several nodes, allgather: largest result that leaders pack; above, a ring that enters each node once.
+pub const LEADERS_ALLGATHER_PACKED_MAX_BYTES: usize = 80 << 10;

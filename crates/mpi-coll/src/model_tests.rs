@@ -13,7 +13,7 @@ use mpi_datatype::{Datatype, Op, Primitive, UserOp};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn u32s() -> Datatype {
+pub(crate) fn u32s() -> Datatype {
     Datatype::predefined(Primitive::U32)
 }
 
@@ -22,12 +22,12 @@ fn sparse() -> Datatype {
     Datatype::resized(&u32s(), -4, 12).unwrap()
 }
 
-fn layout(holes: bool) -> Datatype {
+pub(crate) fn layout(holes: bool) -> Datatype {
     if holes { sparse() } else { u32s() }
 }
 
 /// Composition of `x -> a x + b` over bytes, in 16-bit halves: associative, does not commute.
-fn compose() -> Op {
+pub(crate) fn compose() -> Op {
     let f = |input: &[u8], inout: &mut [u8]| {
         let half = |b: &[u8], i: usize| u16::from_le_bytes([b[i], b[i + 1]]);
         for i in (0..inout.len()).step_by(4) {
@@ -42,44 +42,40 @@ fn compose() -> Op {
     Op::User(Arc::new(UserOp::on_packed(Box::new(f), false)))
 }
 
-fn op(commutes: bool) -> Op {
+pub(crate) fn op(commutes: bool) -> Op {
     if commutes { Op::Sum } else { compose() }
 }
 
 /// `inputs[0] op inputs[1] op …`, by the definition.
-fn fold(op: &Op, inputs: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn fold(op: &Op, inputs: &[Vec<u8>]) -> Vec<u8> {
     let mut sum = inputs[0].clone();
     for next in &inputs[1..] {
-        let mut out = next.clone();
-        for (left, right) in sum.chunks(4).zip(out.chunks_mut(4)) {
-            let (mut b, dt) = (Builder::new(0, 1).with_op(op), u32s());
-            let (l, r) = (b.scratch(1, &dt).unwrap(), b.scratch(1, &dt).unwrap());
-            b.reduce(l, r);
-            let p = b.finish();
-            p.room(l).unpack(0, left);
-            p.room(r).unpack(0, right);
-            p.local(p.steps[0]).unwrap();
-            right.copy_from_slice(&packed(&p, r));
-        }
-        sum = out;
+        let (mut b, dt, count) = (Builder::new(0, 1).with_op(op), u32s(), next.len() / 4);
+        let (l, r) = (b.scratch(count, &dt).unwrap(), b.scratch(count, &dt).unwrap());
+        b.reduce(l, r);
+        let p = b.finish();
+        p.room(l).unpack(0, &sum);
+        p.room(r).unpack(0, next);
+        p.steps.iter().for_each(|step| p.local(*step).unwrap());
+        sum = packed(&p, r);
     }
     sum
 }
 
 /// Data of rank `r`: `count` distinct words.
-fn words(r: usize, count: usize) -> Vec<u8> {
+pub(crate) fn words(r: usize, count: usize) -> Vec<u8> {
     (0..count).flat_map(|i| ((r * 7919 + i * 31 + 3) as u32 | 1).to_le_bytes()).collect()
 }
 
 /// Builds a program per rank; `build` gets the rank and returns what to fill and what to look at.
-struct Case {
-    programs: Vec<Program>,
+pub(crate) struct Case {
+    pub(crate) programs: Vec<Program>,
     looks: Vec<Vec<Data>>,
 }
 
-type Wired = (Vec<(Data, Vec<u8>)>, Vec<Data>);
+pub(crate) type Wired = (Vec<(Data, Vec<u8>)>, Vec<Data>);
 
-fn case(size: usize, op: Option<&Op>, build: impl Fn(&mut Builder) -> Built<Wired>) -> Case {
+pub(crate) fn case(size: usize, op: Option<&Op>, build: impl Fn(&mut Builder) -> Built<Wired>) -> Case {
     let (mut programs, mut looks) = (Vec::new(), Vec::new());
     for rank in 0..size {
         let mut b = Builder::new(rank, size);
@@ -96,27 +92,27 @@ fn case(size: usize, op: Option<&Op>, build: impl Fn(&mut Builder) -> Built<Wire
 }
 
 impl Case {
-    fn run(&self, seed: u64) -> Traffic {
+    pub(crate) fn run(&self, seed: u64) -> Traffic {
         run(&self.programs, seed)
     }
-    fn got(&self, rank: usize) -> Vec<u8> {
+    pub(crate) fn got(&self, rank: usize) -> Vec<u8> {
         self.looks[rank].iter().flat_map(|d| packed(&self.programs[rank], *d)).collect()
     }
 }
 
 /// A buffer with holes or without, and in-place or not: the knobs of most cases.
 #[derive(Clone, Copy, Debug)]
-struct Knobs {
-    size: usize,
-    root: usize,
-    count: usize,
-    holes: bool,
-    in_place: bool,
-    commutes: bool,
-    seed: u64,
+pub(crate) struct Knobs {
+    pub(crate) size: usize,
+    pub(crate) root: usize,
+    pub(crate) count: usize,
+    pub(crate) holes: bool,
+    pub(crate) in_place: bool,
+    pub(crate) commutes: bool,
+    pub(crate) seed: u64,
 }
 
-fn knobs() -> impl Strategy<Value = Knobs> {
+pub(crate) fn knobs() -> impl Strategy<Value = Knobs> {
     let count = prop_oneof![2 => 0usize..4, 3 => 4usize..70];
     (1usize..18, 0usize..17, count, any::<bool>(), any::<bool>(), any::<bool>(), any::<u64>()).prop_map(
         |(size, root, count, holes, in_place, commutes, seed)| Knobs {
@@ -136,13 +132,13 @@ fn pick<T: Copy>(all: &[(&str, T)], seed: u64) -> T {
 }
 
 /// `n` equal blocks of one buffer.
-fn blocks(whole: Data, n: usize) -> Vec<Data> {
+pub(crate) fn blocks(whole: Data, n: usize) -> Vec<Data> {
     let len = whole.count / n;
     (0..n).map(|i| whole.part(i * len, len)).collect()
 }
 
 /// Counts per rank, zeros among them.
-fn uneven(k: Knobs) -> Vec<usize> {
+pub(crate) fn uneven(k: Knobs) -> Vec<usize> {
     let mut draw = Draw(k.seed ^ 0xABC);
     (0..k.size).map(|_| draw.below(k.count + 1).saturating_sub(k.count / 3)).collect()
 }

@@ -1,7 +1,10 @@
 //! From the arguments of a collective to the program of this rank: checks, choice, wiring.
 
 use crate::algorithms;
-use crate::choose::{Gather, Scatter};
+use crate::algorithms::leaders::Leaders;
+use crate::choose::{Barrier, Gather, LEADERS, Scan, Scatter};
+use crate::limits::LEADERS_BLOCK_MAX_BYTES;
+use crate::nodes::Nodes;
 use crate::notes::Notes;
 use crate::program::{Builder, Data, Program};
 use crate::{InPlaceOr, Root, Team};
@@ -16,6 +19,8 @@ pub(crate) struct Call<'a> {
     pub team: &'a Team,
     pub name: &'static str,
     pub notes: &'a Notes,
+    /// The nodes that the ranks share, where leaders have something to do.
+    pub nodes: Option<&'a Nodes>,
 }
 
 impl Call<'_> {
@@ -47,8 +52,25 @@ impl Call<'_> {
     pub fn chose(&self, name: &str, by: &str, bytes: usize) {
         let settings = self.team.settings();
         if settings.is_told() {
-            settings.tell(self.name, &self.team.context().name(), (name, by), (self.team.size(), bytes));
+            let nodes = self.nodes.map(Nodes::count);
+            let what = (self.team.size(), bytes);
+            settings.tell(self.name, &self.team.context().name(), (name, by), what, nodes);
         }
+    }
+
+    /// The leaders that serve a call, if they do: where they can, and the user wants them or else it is `worth` it.
+    fn leaders(&self, name: &str, bytes: usize, can: bool, worth: bool) -> Option<Leaders<'_>> {
+        let (nodes, settings) = (self.nodes.filter(|_| can)?, self.team.settings());
+        settings.leads(name, worth).then(|| {
+            self.chose(name, LEADERS, bytes);
+            Leaders { nodes, settings }
+        })
+    }
+
+    /// The same for a reduction, whose operands may have to keep their order.
+    fn leaders_of(&self, name: &str, bytes: usize, op: &Op) -> Option<Leaders<'_>> {
+        let in_order = self.nodes.is_some_and(Nodes::in_order);
+        self.leaders(name, bytes, op.commutes() || in_order, true)
     }
 
     fn at(&self, root: usize) -> bool {
@@ -97,7 +119,14 @@ impl Call<'_> {
 
     pub fn barrier(&self) -> Result<Program> {
         let mut b = self.builder();
-        algorithms::barrier::dissemination(&mut b).map_err(self.wrong())?;
+        match self.leaders("BARRIER", 0, true, true) {
+            Some(leaders) => leaders.barrier(&mut b),
+            None => {
+                self.chose("BARRIER", Barrier::Dissemination.text(), 0);
+                algorithms::barrier::dissemination(&mut b)
+            }
+        }
+        .map_err(self.wrong())?;
         Ok(b.finish())
     }
 
@@ -106,6 +135,10 @@ impl Call<'_> {
         let mut b = self.builder();
         let data = b.output(buf);
         self.notes.data(buf.as_send());
+        if let Some(leaders) = self.leaders("BROADCAST", buf.bytes(), true, true) {
+            leaders.broadcast(&mut b, data, root).map_err(self.wrong())?;
+            return Ok(b.finish());
+        }
         let by = self.team.settings().choose_broadcast(b.size, buf.bytes());
         self.chose("BROADCAST", by.text(), buf.bytes());
         algorithms::broadcast::broadcast(&mut b, data, root, by).map_err(self.wrong())?;
@@ -131,6 +164,10 @@ impl Call<'_> {
         let block = own.unwrap_or_else(|| into[root]);
         let bytes = b.bytes(block);
         self.notes.bytes(bytes, &b.datatype(block));
+        if let Some(leaders) = self.leaders("GATHER", bytes, true, bytes <= LEADERS_BLOCK_MAX_BYTES) {
+            leaders.gather(&mut b, own, &into, root, bytes).map_err(self.wrong())?;
+            return Ok(b.finish());
+        }
         let by = self.team.settings().choose_gather(b.size, bytes);
         self.chose("GATHER", by.text(), bytes);
         algorithms::gather::gather(&mut b, own, &into, root, by).map_err(self.wrong())?;
@@ -186,6 +223,10 @@ impl Call<'_> {
         let block = own.unwrap_or_else(|| from[root]);
         let bytes = b.bytes(block);
         self.notes.bytes(bytes, &b.datatype(block));
+        if let Some(leaders) = self.leaders("SCATTER", bytes, true, bytes <= LEADERS_BLOCK_MAX_BYTES) {
+            leaders.scatter(&mut b, &from, own, root, bytes).map_err(self.wrong())?;
+            return Ok(b.finish());
+        }
         let by = self.team.settings().choose_scatter(b.size, bytes);
         self.chose("SCATTER", by.text(), bytes);
         algorithms::scatter::scatter(&mut b, &from, own, root, by).map_err(self.wrong())?;
@@ -241,6 +282,10 @@ impl Call<'_> {
         let blocks = self.blocks(whole)?;
         let own = self.own_block(&mut b, send, blocks[self.team.rank()])?;
         self.notes.bytes(b.bytes(blocks[0]), recv.datatype());
+        if let Some(leaders) = self.leaders("ALLGATHER", recv.bytes(), true, true) {
+            leaders.allgather(&mut b, own, &blocks).map_err(self.wrong())?;
+            return Ok(b.finish());
+        }
         let by = self.team.settings().choose_allgather(b.size, recv.bytes(), true);
         self.chose("ALLGATHER", by.text(), recv.bytes());
         algorithms::allgather::allgather(&mut b, own, &blocks, Some(whole), by).map_err(self.wrong())?;
@@ -252,6 +297,10 @@ impl Call<'_> {
         let blocks = self.outputs(&mut b, recv)?;
         let own = self.own_block(&mut b, send, blocks[self.team.rank()])?;
         let total = blocks.iter().fold(0, |sum: usize, d| sum.saturating_add(b.bytes(*d)));
+        if let Some(leaders) = self.leaders("ALLGATHER", total, true, true) {
+            leaders.allgather(&mut b, own, &blocks).map_err(self.wrong())?;
+            return Ok(b.finish());
+        }
         let by = self.team.settings().choose_allgather(b.size, total, false);
         self.chose("ALLGATHER", by.text(), total);
         algorithms::allgather::allgather(&mut b, own, &blocks, None, by).map_err(self.wrong())?;
@@ -346,6 +395,10 @@ impl Call<'_> {
             (false, InPlace) => return Err(self.no_in_place()),
         };
         self.check_op(&b, own, op)?;
+        if let Some(leaders) = self.leaders_of("REDUCE", b.bytes(own), op) {
+            leaders.reduce(&mut b, own, result, root).map_err(self.wrong())?;
+            return Ok(b.finish());
+        }
         let settings = self.team.settings();
         let by = settings.choose_reduce(b.size, own.count, b.bytes(own), op.commutes());
         self.chose("REDUCE", by.text(), b.bytes(own));
@@ -357,6 +410,10 @@ impl Call<'_> {
         let mut b = self.builder().with_op(op);
         let (own, result) = self.operands(&mut b, send, recv)?;
         self.check_op(&b, own, op)?;
+        if let Some(leaders) = self.leaders_of("ALLREDUCE", b.bytes(own), op) {
+            leaders.allreduce(&mut b, own, result).map_err(self.wrong())?;
+            return Ok(b.finish());
+        }
         let settings = self.team.settings();
         let by = settings.choose_allreduce(b.size, own.count, b.bytes(own), op.commutes());
         self.chose("ALLREDUCE", by.text(), b.bytes(own));
@@ -364,20 +421,38 @@ impl Call<'_> {
         Ok(b.finish())
     }
 
-    pub fn scan(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) -> Result<Program> {
+    fn prefixes(
+        &self,
+        send: InPlaceOr<SendBuf<'_>>,
+        recv: RecvBuf<'_>,
+        op: &Op,
+        exclusive: bool,
+    ) -> Result<Program> {
         let mut b = self.builder().with_op(op);
         let (own, result) = self.operands(&mut b, send, recv)?;
         self.check_op(&b, own, op)?;
-        algorithms::scan::scan(&mut b, own, result).map_err(self.wrong())?;
+        let bytes = b.bytes(own);
+        // What a rank gets depends on its place, whether the operation commutes or not.
+        let in_order = self.nodes.is_some_and(Nodes::in_order);
+        if let Some(leaders) = self.leaders("SCAN", bytes, in_order, true) {
+            leaders.scan(&mut b, own, result, exclusive).map_err(self.wrong())?;
+            return Ok(b.finish());
+        }
+        self.chose("SCAN", Scan::Doubling.text(), bytes);
+        match exclusive {
+            true => algorithms::scan::exscan(&mut b, own, result),
+            false => algorithms::scan::scan(&mut b, own, result),
+        }
+        .map_err(self.wrong())?;
         Ok(b.finish())
     }
 
+    pub fn scan(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) -> Result<Program> {
+        self.prefixes(send, recv, op, false)
+    }
+
     pub fn exscan(&self, send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) -> Result<Program> {
-        let mut b = self.builder().with_op(op);
-        let (own, result) = self.operands(&mut b, send, recv)?;
-        self.check_op(&b, own, op)?;
-        algorithms::scan::exscan(&mut b, own, result).map_err(self.wrong())?;
-        Ok(b.finish())
+        self.prefixes(send, recv, op, true)
     }
 
     pub fn reduce_scatter_block(
@@ -418,6 +493,10 @@ impl Call<'_> {
         };
         let result = result.part(0, counts[b.rank]);
         self.check_op(&b, own, op)?;
+        if let Some(leaders) = self.leaders_of("REDUCE_SCATTER", b.bytes(own), op) {
+            leaders.reduce_scatter(&mut b, own, counts, result).map_err(self.wrong())?;
+            return Ok(b.finish());
+        }
         let by = self.team.settings().choose_reduce_scatter(b.size, b.bytes(own), op.commutes());
         self.chose("REDUCE_SCATTER", by.text(), b.bytes(own));
         algorithms::reduce_scatter::reduce_scatter(&mut b, own, counts, result, by).map_err(self.wrong())?;

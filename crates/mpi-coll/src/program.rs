@@ -127,6 +127,8 @@ pub(crate) struct Builder {
     pub size: usize,
     /// Ranks of the other group.
     pub far_size: usize,
+    /// The ranks that the steps are written for, by their numbers in there, while these are not all.
+    among: Option<Vec<u32>>,
     program: Program,
     /// Per step, whether a `Wait` names it already.
     waited: Vec<bool>,
@@ -137,7 +139,7 @@ pub(crate) type Built<T> = Result<T, DatatypeError>;
 impl Builder {
     pub fn new(rank: usize, size: usize) -> Builder {
         let program = Program { steps: Vec::new(), slots: Vec::new(), op: None };
-        Builder { rank, size, far_size: 0, program, waited: Vec::new() }
+        Builder { rank, size, far_size: 0, among: None, program, waited: Vec::new() }
     }
 
     /// With another group of so many ranks.
@@ -148,6 +150,28 @@ impl Builder {
     /// The number of a rank of the other group.
     pub fn far(&self, rank: usize) -> usize {
         self.size + rank
+    }
+
+    /// Has `write` write steps for some of the ranks, as if these were all: `ranks[i]` is rank `i` there. Nothing for
+    /// a rank that is not one of them.
+    ///
+    /// Messages of one rank to another match in the order of steps, so parts may follow each other without more.
+    pub fn among(&mut self, ranks: &[u32], write: impl FnOnce(&mut Builder) -> Built<()>) -> Built<()> {
+        let Some(place) = ranks.iter().position(|rank| *rank as usize == self.rank) else { return Ok(()) };
+        debug_assert!(self.among.is_none(), "parts have no parts");
+        let (rank, size) = (self.rank, self.size);
+        (self.rank, self.size, self.among) = (place, ranks.len(), Some(ranks.to_vec()));
+        let result = write(self);
+        (self.rank, self.size, self.among) = (rank, size, None);
+        result
+    }
+
+    /// The rank in the whole group.
+    fn whole(&self, rank: usize) -> u32 {
+        match &self.among {
+            Some(ranks) => ranks[rank],
+            None => rank as u32,
+        }
     }
 
     /// With the operation that `reduce` applies.
@@ -269,12 +293,14 @@ impl Builder {
 
     /// Starts a send.
     pub fn send(&mut self, to: usize, data: Data) -> Transfer {
-        self.step(Step::Send { to: to as u32, data })
+        let to = self.whole(to);
+        self.step(Step::Send { to, data })
     }
 
     /// Starts a receive.
     pub fn recv(&mut self, from: usize, data: Data) -> Transfer {
-        self.step(Step::Recv { from: from as u32, data })
+        let from = self.whole(from);
+        self.step(Step::Recv { from, data })
     }
 
     /// Starts a send, unless there is nothing to send: both sides know that.

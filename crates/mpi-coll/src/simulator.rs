@@ -60,11 +60,8 @@ struct World<'a> {
     traffic: Traffic,
 }
 
-/// Runs all programs to their ends.
-///
-/// # Panics
-/// On a deadlock, a message that nobody takes, or one of another size than its room.
-pub(crate) fn run(programs: &[Program], seed: u64) -> Traffic {
+/// Runs all programs as far as they go.
+fn advance(programs: &[Program], seed: u64) -> World<'_> {
     let done = programs.iter().map(|p| vec![false; p.steps.len()]).collect();
     let mut world = World {
         programs,
@@ -79,7 +76,7 @@ pub(crate) fn run(programs: &[Program], seed: u64) -> Traffic {
         let ready: Vec<usize> = (0..programs.len()).filter(|r| world.can_run(*r)).collect();
         let choices = ready.len() + world.matched.len();
         if choices == 0 {
-            break;
+            return world;
         }
         match world.draw.below(choices) {
             k if k < ready.len() => world.step(ready[k]),
@@ -89,6 +86,35 @@ pub(crate) fn run(programs: &[Program], seed: u64) -> Traffic {
             }
         }
     }
+}
+
+/// Which programs come to their ends, if they are run as far as they go.
+pub(crate) fn ended(programs: &[Program], seed: u64) -> Vec<bool> {
+    let world = advance(programs, seed);
+    programs.iter().zip(&world.next).map(|(program, next)| *next == program.steps.len()).collect()
+}
+
+/// Messages and bytes that leave a node.
+pub(crate) fn crossing(programs: &[Program], nodes: &[u64]) -> (usize, usize) {
+    let mut sum = (0, 0);
+    for (rank, program) in programs.iter().enumerate() {
+        for step in &program.steps {
+            if let Step::Send { to, data } = step {
+                if nodes[rank] != nodes[*to as usize] {
+                    sum = (sum.0 + 1, sum.1 + program.source(*data).bytes());
+                }
+            }
+        }
+    }
+    sum
+}
+
+/// Runs all programs to their ends.
+///
+/// # Panics
+/// On a deadlock, a message that nobody takes, or one of another size than its room.
+pub(crate) fn run(programs: &[Program], seed: u64) -> Traffic {
+    let world = advance(programs, seed);
     for (r, p) in programs.iter().enumerate() {
         assert_eq!(
             world.next[r],

@@ -3,9 +3,10 @@
 use crate::Settings;
 use crate::board::TeamBoard;
 use crate::limits::{PERSISTENT_TAGS, TAGS};
-use mpi_p2p::Context;
-use std::sync::Arc;
+use crate::nodes::Nodes;
+use mpi_p2p::{Context, Engine, Error, ErrorClass};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A communicator's collective plane. Collectives on one team are started in the same order on all ranks and, as
 /// the standard demands, not from two threads at once.
@@ -17,6 +18,8 @@ pub struct Team {
     settings: Arc<Settings>,
     /// One group, unchecked and untold: small collectives need no program.
     plain: bool,
+    /// Where the ranks are, if that is not one node for sure: looked up by the first collective.
+    nodes: Option<OnceLock<Option<Nodes>>>,
     /// Number of the next collective: its tag, so that several in flight do not mix.
     next: AtomicU32,
     /// The same of persistent ones, which keep theirs.
@@ -29,13 +32,32 @@ impl Team {
     pub fn new(context: Arc<Context>, settings: Arc<Settings>) -> Team {
         let plain = !settings.is_checked() && !settings.is_told();
         let (next, next_persistent) = (AtomicU32::new(0), AtomicU32::new(0));
-        Team { context, far: None, settings, plain, next, next_persistent, board: TeamBoard::default() }
+        let board = TeamBoard::default();
+        Team { context, far: None, settings, plain, nodes: None, next, next_persistent, board }
     }
 
     /// One of the two groups of an inter-communicator: `near` is among its ranks, `far` leads to those of the other
     /// group. The two contexts carry nothing else.
     pub fn between(near: Arc<Context>, far: Arc<Context>, settings: Arc<Settings>) -> Team {
         Team { far: Some(far), plain: false, ..Team::new(near, settings) }
+    }
+
+    /// A team of one group whose ranks may be on several nodes: the engine's directory knows where each is, and says
+    /// the same on all ranks.
+    pub fn across_nodes(self) -> Team {
+        Team { nodes: Some(OnceLock::new()), ..self }
+    }
+
+    /// The nodes that the ranks share, where leaders have something to do.
+    pub(crate) fn nodes(&self, e: &Engine, op: &'static str) -> Result<Option<&Nodes>, Error> {
+        let Some(nodes) = &self.nodes else { return Ok(None) };
+        if let Some(known) = nodes.get() {
+            return Ok(known.as_ref());
+        }
+        let numbers = self.context.peers().iter().map(|ep| e.node(*ep));
+        let numbers = numbers.collect::<Result<Vec<u64>, String>>();
+        let numbers = numbers.map_err(|why| self.error(op, ErrorClass::ProcFailed, why))?;
+        Ok(nodes.get_or_init(|| Nodes::new(&numbers)).as_ref())
     }
 
     /// The context of the calling process's own group.
@@ -70,7 +92,7 @@ impl Team {
 
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.plain
+        self.plain && self.nodes.as_ref().is_none_or(|nodes| matches!(nodes.get(), Some(None)))
     }
 
     #[inline]

@@ -18,6 +18,7 @@ fn forced(rng: &mut Rng) -> Settings {
             s.set(name, all[rng.below(all.len() as u64) as usize]).unwrap();
         }
     };
+    force("BARRIER", Barrier::ALL.iter().map(|a| a.0).collect());
     force("BROADCAST", Broadcast::ALL.iter().map(|a| a.0).collect());
     force("REDUCE", Reduce::ALL.iter().map(|a| a.0).collect());
     force("ALLREDUCE", Allreduce::ALL.iter().map(|a| a.0).collect());
@@ -26,6 +27,11 @@ fn forced(rng: &mut Rng) -> Settings {
     force("ALLGATHER", Allgather::ALL.iter().map(|a| a.0).collect());
     force("ALLTOALL", Alltoall::ALL.iter().map(|a| a.0).collect());
     force("REDUCE_SCATTER", ReduceScatter::ALL.iter().map(|a| a.0).collect());
+    for name in ["BARRIER", "BROADCAST", "REDUCE", "ALLREDUCE", "GATHER", "SCATTER", "ALLGATHER", "SCAN"] {
+        if rng.chance(300) {
+            s.set(name, "leaders").unwrap();
+        }
+    }
     s.checked(rng.chance(300))
 }
 
@@ -206,9 +212,11 @@ fn varying(w: &World, root: usize, count: usize) {
 #[test]
 fn everything_on_a_calm_network() {
     for n in 1..=9 {
-        let w = World::new(n, 1, SimConfig::calm(n), &Settings::default());
-        for (count, in_place) in [(0, false), (1, false), (5, true), (3000, false), (3000, true)] {
-            everything(&w, n / 2, count, in_place);
+        for placement in [Placement::Together, Placement::Split(2), Placement::RoundRobin(2)] {
+            let w = World::placed(n, 1, SimConfig::calm(n), &Settings::default(), placement);
+            for (count, in_place) in [(0, false), (1, false), (5, true), (3000, false), (70_000, true)] {
+                everything(&w, n / 2, count, in_place);
+            }
         }
     }
 }
@@ -218,7 +226,8 @@ fn everything_on_a_rough_network() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
         let n = 1 + rng.below(9) as usize;
-        let w = World::new(n, seed, SimConfig::rough(n), &forced(&mut rng));
+        let placement = Placement::draw(&mut rng);
+        let w = World::placed(n, seed, SimConfig::rough(n), &forced(&mut rng), placement);
         for _ in 0..3 {
             let count = if rng.chance(500) { rng.upto(8) } else { rng.upto(2000) };
             everything(&w, rng.below(n as u64) as usize, count, rng.chance(500));
@@ -383,5 +392,36 @@ fn a_choice_is_told_with_its_reason() {
         told[8],
         "allreduce on \"world\", 4 ranks, 32 bytes: rabenseifner; as ring, which MPI_COLL_ALLREDUCE says, is not \
          for this call"
+    );
+}
+
+#[test]
+fn leaders_serve_ranks_that_share_nodes() {
+    use std::sync::Mutex;
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let tell: fn(&str) = |line| TOLD.lock().unwrap().push(line.to_owned());
+    let told = |placement: Placement, ask: Option<&str>, op: &Op| {
+        TOLD.lock().unwrap().clear();
+        let mut settings = Settings::default().told(Some(tell));
+        ask.into_iter().for_each(|by| settings.set("ALLREDUCE", by).unwrap());
+        let w = World::placed(4, 1, SimConfig::calm(4), &settings, placement);
+        let mut rooms = vec![vec![1u32; 2]; 4];
+        ok(w.all(|e, t, r| iallreduce(e, t, InPlace, recv(&mut rooms[r]), op)));
+        let line = TOLD.lock().unwrap()[0].clone();
+        line.strip_prefix("allreduce on \"world\", 4 ranks, 8 bytes: ").unwrap().to_owned()
+    };
+    let no_order = Op::User(std::sync::Arc::new(mpi_datatype::UserOp::on_packed(Box::new(|_, _| {}), false)));
+    assert_eq!(told(Placement::Split(2), None, &Op::Sum), "leaders; the ranks share 2 nodes");
+    assert_eq!(told(Placement::RoundRobin(2), None, &Op::Sum), "leaders; the ranks share 2 nodes");
+    assert_eq!(told(Placement::Split(2), None, &no_order), "leaders; the ranks share 2 nodes");
+    // Operands on nodes that are not in order cannot be combined node by node.
+    assert!(told(Placement::RoundRobin(2), None, &no_order).starts_with("doubling; the table's row"));
+    assert!(told(Placement::Apart, None, &Op::Sum).starts_with("doubling; the table's row"));
+    assert!(told(Placement::Together, None, &Op::Sum).starts_with("doubling; the table's row"));
+    assert_eq!(told(Placement::Split(2), Some("doubling"), &Op::Sum), "doubling; as MPI_COLL_ALLREDUCE says");
+    assert_eq!(told(Placement::Split(2), Some("leaders"), &Op::Sum), "leaders; as MPI_COLL_ALLREDUCE says");
+    assert_eq!(
+        told(Placement::Together, Some("leaders"), &Op::Sum),
+        "doubling; as leaders, which MPI_COLL_ALLREDUCE says, is not for this call"
     );
 }

@@ -30,6 +30,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// All members are on this node for sure, and nobody needs to be asked.
+    pub(crate) fn is_on_one_node(&self, group: &Group) -> bool {
+        let is_foreign = |ep| self.beyond.as_ref().is_some_and(|beyond| beyond.foreign.is_foreign(ep));
+        group.size() == 1 || (self.node.all_here && !group.reaches(is_foreign))
+    }
+
     /// An order of processes that is the same in all of them.
     pub(crate) fn precedes(&self, a: Ep, b: Ep) -> bool {
         match &self.beyond {

@@ -4,9 +4,10 @@ use crate::dynamic::Foreign;
 use mpi_btl::{Addresses, Ep, PeerInfo};
 use mpi_p2p::Directory;
 use mpi_pmi::Client;
+use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Key under which a process publishes where it is.
 pub(crate) const KEY: &str = "peer";
@@ -100,6 +101,21 @@ pub(crate) struct World {
     pub(crate) client: Arc<dyn Client>,
     /// Those of other worlds.
     pub(crate) foreign: Arc<Foreign>,
+    /// Nodes of this world's ranks, once they were asked for.
+    pub(crate) nodes: Mutex<BTreeMap<u32, u64>>,
+}
+
+impl World {
+    /// What a rank of this world says of itself.
+    fn card(&self, rank: u32) -> Result<Card, String> {
+        if self.unpublished {
+            let (host, node_slot) = (self.host.clone(), Some(rank));
+            return Ok(Card { host, node_slot, segment: self.segment, addresses: Addresses::new() });
+        }
+        let bytes = self.client.get(rank, KEY).map_err(|e| e.to_string())?;
+        let bytes = bytes.ok_or_else(|| format!("rank {rank} has published no address"))?;
+        Card::decode(rank, &bytes).map_err(|e| e.to_string())
+    }
 }
 
 impl Directory for World {
@@ -108,19 +124,7 @@ impl Directory for World {
         if rank >= self.size {
             return self.foreign.lookup(ep);
         }
-        let card = match self.unpublished {
-            true => Card {
-                host: self.host.clone(),
-                node_slot: Some(rank),
-                segment: self.segment,
-                addresses: Addresses::new(),
-            },
-            false => {
-                let bytes = self.client.get(rank, KEY).map_err(|e| e.to_string())?;
-                let bytes = bytes.ok_or_else(|| format!("rank {rank} has published no address"))?;
-                Card::decode(rank, &bytes).map_err(|e| e.to_string())?
-            }
-        };
+        let card = self.card(rank)?;
         // A slot means something only inside one segment.
         let same = (card.segment, &card.host) == (self.segment, &self.host);
         let node_slot = card.node_slot.filter(|_| same);
@@ -140,6 +144,20 @@ impl Directory for World {
             return self.foreign.identify(job, world_rank);
         }
         (world_rank < self.size).then_some(Ep(world_rank))
+    }
+
+    fn node(&self, ep: Ep) -> Result<u64, String> {
+        if ep.0 >= self.size {
+            return self.foreign.node(ep);
+        }
+        if let Some(known) = self.nodes.lock().unwrap_or_else(PoisonError::into_inner).get(&ep.0) {
+            return Ok(*known);
+        }
+        // The lock is not held while the launcher answers.
+        let card = self.card(ep.0)?;
+        let number = node_number(&card.host, card.segment);
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).insert(ep.0, number);
+        Ok(number)
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result
         unpublished,
         client: boot.client.clone(),
         foreign: foreign.clone(),
+        nodes: Mutex::default(),
     };
     let engine = Engine::new(EngineConfig {
         me,

@@ -20,6 +20,16 @@ pub trait Directory: Send + Sync {
     fn identify(&self, _job: &str, _world_rank: u32) -> Option<Ep> {
         None
     }
+
+    /// A number for the node that a process is on: those with one number can share memory. The same answer in all
+    /// processes. May wait for the launcher; called without the engine's lock. A directory that does not say has
+    /// one node.
+    ///
+    /// # Errors
+    /// The fact, for people.
+    fn node(&self, _ep: Ep) -> Result<u64, String> {
+        Ok(0)
+    }
 }
 
 /// How a waiting thread waits.

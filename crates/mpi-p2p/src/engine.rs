@@ -104,6 +104,15 @@ impl Engine {
         result.map_err(|why| Error::new(ErrorClass::ProcFailed, "connect", why))
     }
 
+    /// A number for the node that a process is on, by the directory: [`Directory::node`](crate::Directory::node).
+    ///
+    /// # Errors
+    /// The fact, for people.
+    pub fn node(&self, ep: Ep) -> Result<u64, String> {
+        let directory = self.enter().state.directory.clone();
+        directory.node(ep)
+    }
+
     /// Forgets contexts that were dropped, with the messages that nobody received. Whoever lets
     /// others use a number again calls this first: messages of the new context would otherwise be
     /// taken for some of the old one.

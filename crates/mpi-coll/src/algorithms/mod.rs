@@ -9,6 +9,7 @@ pub(crate) mod barrier;
 pub(crate) mod between;
 pub(crate) mod broadcast;
 pub(crate) mod gather;
+pub(crate) mod leaders;
 pub(crate) mod neighbors;
 pub(crate) mod reduce;
 pub(crate) mod reduce_scatter;

@@ -2,13 +2,14 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use mpi_btl::{Btl, Ep, OpenEnv, PeerInfo};
-use mpi_btl_sim::{Net, SimConfig};
+use mpi_btl_sim::{Net, Rng, SimConfig};
 use mpi_coll::{Settings, Team};
 use mpi_datatype::{Datatype, Primitive, RecvBuf, SendBuf};
 use mpi_p2p::{ContextSpec, Directory, Engine, EngineConfig, Error, Hooks, Limits, RequestId, SpinPolicy};
 use std::sync::Arc;
 
-struct Peers(Net);
+/// Knows the network, and the node of each rank.
+struct Peers(Net, Vec<u64>);
 
 impl Directory for Peers {
     fn lookup(&self, ep: Ep) -> Result<PeerInfo, String> {
@@ -16,6 +17,45 @@ impl Directory for Peers {
     }
     fn identify(&self, _job: &str, world_rank: u32) -> Option<Ep> {
         Some(Ep(world_rank))
+    }
+    fn node(&self, ep: Ep) -> Result<u64, String> {
+        self.1.get(ep.0 as usize).copied().ok_or_else(|| format!("nobody is {}", ep.0))
+    }
+}
+
+/// Where ranks are.
+#[derive(Clone, Copy, Debug)]
+pub enum Placement {
+    /// All on one node.
+    Together,
+    /// As many on each of so many nodes as can be.
+    Split(usize),
+    /// One after the other on so many nodes.
+    RoundRobin(usize),
+    /// Each on its own.
+    Apart,
+}
+
+impl Placement {
+    pub fn draw(rng: &mut Rng) -> Placement {
+        let nodes = 2 + rng.below(3) as usize;
+        [Placement::Together, Placement::Split(nodes), Placement::RoundRobin(nodes), Placement::Apart]
+            [rng.below(4) as usize]
+    }
+
+    pub fn nodes(self, size: usize) -> Vec<u64> {
+        let of = |rank: usize| match self {
+            Placement::Together => 0,
+            Placement::Split(nodes) => rank * nodes / size,
+            Placement::RoundRobin(nodes) => rank % nodes,
+            Placement::Apart => rank,
+        };
+        (0..size).map(|rank| of(rank) as u64).collect()
+    }
+
+    /// Ranks follow each other on every node, so that leaders keep the order of operands.
+    pub fn in_order(self, size: usize) -> bool {
+        self.nodes(size).is_sorted()
     }
 }
 
@@ -31,6 +71,17 @@ pub const F64: &Datatype = &Datatype::predefined(Primitive::F64);
 
 impl World {
     pub fn new(size: usize, seed: u64, config: SimConfig, settings: &Settings) -> World {
+        World::placed(size, seed, config, settings, Placement::Together)
+    }
+
+    pub fn placed(
+        size: usize,
+        seed: u64,
+        config: SimConfig,
+        settings: &Settings,
+        placement: Placement,
+    ) -> World {
+        let nodes = placement.nodes(size);
         let net = Net::new(seed, config);
         let env = OpenEnv {
             job: "test".to_owned(),
@@ -48,7 +99,7 @@ impl World {
             let engine = Engine::new(EngineConfig {
                 me: Ep(rank as u32),
                 backends: vec![("sim", net.backend(rank).open(&env).unwrap())],
-                directory: Arc::new(Peers(net.clone())),
+                directory: Arc::new(Peers(net.clone(), nodes.clone())),
                 // Nobody wakes a sleeper here: the clock is moved by the test.
                 spin: SpinPolicy { yielding: std::time::Duration::from_secs(3600), ..SpinPolicy::new(1, 2) },
                 limits: Limits::default(),
@@ -57,7 +108,11 @@ impl World {
             let spec =
                 ContextSpec { id: 1, rank: rank as u32, name: "world".to_owned(), peers: peers.clone() };
             let context = engine.add_context(spec).unwrap();
-            teams.push(Team::new(context, Arc::new(settings.clone())));
+            let team = Team::new(context, Arc::new(settings.clone()));
+            teams.push(match placement {
+                Placement::Together => team,
+                _ => team.across_nodes(),
+            });
             engines.push(engine);
         }
         World { net, engines, teams }

@@ -133,7 +133,13 @@ impl Comm {
         };
         let (collective, settings) = (context(Plane::Collective, &peers)?, core.collective_settings.clone());
         let team = match &parts.remote {
-            None => CollectiveTeam::new(collective, settings),
+            None => {
+                let team = CollectiveTeam::new(collective, settings);
+                match core.is_on_one_node(&parts.group) {
+                    true => team,
+                    false => team.across_nodes(),
+                }
+            }
             Some(_) => {
                 let near = context(Plane::Near, &parts.group.members().collect())?;
                 CollectiveTeam::between(near, collective, settings)

@@ -4,7 +4,7 @@
 //! order in which this process hears of them. A number stays with its process for good, so memory
 //! grows by the processes ever met, about a hundred bytes each.
 
-use crate::directory::Card;
+use crate::directory::{Card, node_number};
 use mpi_btl::{Ep, PeerInfo};
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -102,6 +102,14 @@ impl Foreign {
     }
 
     /// As the directory of the engine.
+    pub(crate) fn node(&self, ep: Ep) -> Result<u64, String> {
+        let table = self.table();
+        let peer = ep.0.checked_sub(self.first).and_then(|number| table.peers.get(number as usize));
+        let peer = peer.ok_or_else(|| format!("process {} is in no world that is known here", ep.0))?;
+        Ok(node_number(&peer.card.host, peer.card.segment))
+    }
+
+    /// As the directory of the engine.
     pub(crate) fn identify(&self, job: &str, rank: u32) -> Option<Ep> {
         let table = self.table();
         let job = table.jobs.iter().position(|known| known.id == job)?;
@@ -133,6 +141,8 @@ mod tests {
         let info = foreign.lookup(b).unwrap();
         assert_eq!((info.world_rank, info.guest_secret, info.node_slot), (0, Some([2; 32]), None));
         assert!(foreign.lookup(Ep(6)).is_err() && foreign.lookup(Ep(0)).is_err());
+        assert_eq!(foreign.node(a), foreign.node(b));
+        assert!(foreign.node(Ep(6)).is_err());
         assert!(foreign.is_foreign(a) && !foreign.is_foreign(Ep(3)));
     }
 }

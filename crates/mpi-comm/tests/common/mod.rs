@@ -23,6 +23,15 @@ impl Directory for Everyone {
     fn identify(&self, _job: &str, world_rank: u32) -> Option<Ep> {
         Some(Ep(world_rank))
     }
+
+    fn node(&self, ep: Ep) -> Result<u64, String> {
+        Ok(node_of(ep.0))
+    }
+}
+
+/// The node of a rank, where there are several: in worlds of an odd size.
+fn node_of(rank: u32) -> u64 {
+    u64::from(rank % 2)
 }
 
 /// Runs `body` as every rank of a world of `size` over a calm network; all have to return.
@@ -79,7 +88,7 @@ fn predefined(net: &Net, rank: u32, size: u32) -> Predefined {
         hooks: Hooks::default(),
     });
     engine.set_threads_multiple();
-    let node = Node { number: u64::from(rank % 2), all_here: size % 2 == 0 };
+    let node = Node { number: node_of(rank), all_here: size % 2 == 0 };
     let predefined = Predefined::assemble(engine, Ep(rank), size, node, Default::default()).unwrap();
     predefined.world.set_error_handler(ErrorHandler::Return);
     predefined.self_comm.set_error_handler(ErrorHandler::Return);
