@@ -7,6 +7,7 @@ use mpi_coll::{Settings, Team};
 use mpi_datatype::{Datatype, Primitive, RecvBuf, SendBuf};
 use mpi_p2p::{ContextSpec, Directory, Engine, EngineConfig, Error, Hooks, Limits, RequestId, SpinPolicy};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Knows the network, and the node of each rank.
 struct Peers(Net, Vec<u64>);
@@ -120,6 +121,41 @@ impl World {
 
     pub fn size(&self) -> usize {
         self.engines.len()
+    }
+
+    /// Runs `body` as every rank, each on a thread of its own, while the network's clock is moved.
+    ///
+    /// # Panics
+    /// With `what` when a rank panics; ends the process when nothing moves any more.
+    pub fn threads(&self, what: &str, body: impl Fn(&Engine, &Team, usize) + Sync) {
+        const MAX_IDLE_TURNS: usize = 20_000_000;
+        let failed = AtomicBool::new(false);
+        let done = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for r in 0..self.size() {
+                let (body, done, failed) = (&body, &done, &failed);
+                scope.spawn(move || {
+                    let run = || {
+                        body(&self.engines[r], &self.teams[r], r);
+                        // The last message to others may still be on its way out.
+                        self.engines[r].progress();
+                    };
+                    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+                    failed.fetch_or(result.is_err(), Ordering::SeqCst);
+                    done.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+            let mut idle = 0;
+            while done.load(Ordering::SeqCst) < self.size() {
+                idle = if self.net.advance() { 0 } else { idle + 1 };
+                if failed.load(Ordering::SeqCst) || idle == MAX_IDLE_TURNS {
+                    // The others wait for the one that failed, for ever.
+                    eprintln!("{}: {what}", if idle == MAX_IDLE_TURNS { "stuck" } else { "a rank failed" });
+                    std::process::abort();
+                }
+                std::thread::yield_now();
+            }
+        });
     }
 
     /// Starts something on every rank, in the order of `ranks`, and runs until all of it is complete.
