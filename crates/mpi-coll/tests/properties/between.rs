@@ -1,10 +1,11 @@
 //! Collectives between two groups: what comes is the other group's.
 
-use crate::elements::Mem;
-use crate::movement::Layout;
-use crate::reductions::{combined, operation};
+use crate::calls::elements::Mem;
+use crate::calls::movement::Layout;
+use crate::calls::reductions::{combined, operation};
+use crate::calls::{Draw, Form, call, finish, named};
+use crate::settings;
 use crate::world::World;
-use crate::{Draw, call, settings};
 use mpi_btl::Ep;
 use mpi_btl_sim::{Rng, SimConfig};
 use mpi_coll::InPlaceOr::Buf;
@@ -69,11 +70,7 @@ pub fn round(seed: u64) {
     let what = format!("MPI_TEST_SEED={seed}, {low} and {high} ranks");
     w.threads(&what, |e, _, r| {
         for (body, draw) in all.iter().zip(&draws) {
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(draw, e, &sides[r])));
-            if let Err(panic) = result {
-                eprintln!("{what}: rank {r}: {draw:?}");
-                std::panic::resume_unwind(panic);
-            }
+            named(&what, r, "between two groups", draw, || body(draw, e, &sides[r]));
         }
     });
 }

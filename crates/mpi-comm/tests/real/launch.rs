@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 /// Seconds after which mpiexec ends a job that does not end by itself.
 const TIMEOUT_SECONDS: &str = "120";
 
+/// Looks at what runs printed.
+type Check = fn(&[String]) -> Result<(), String>;
+
 pub struct Launch {
     pub name: String,
     scenario: &'static str,
@@ -18,12 +21,24 @@ pub struct Launch {
     says: Vec<&'static str>,
     silent: bool,
     seconds: &'static str,
+    /// What two runs print is to pass this.
+    prints: Option<Check>,
 }
 
 impl Launch {
     pub fn of(scenario: &'static str, ranks: u32) -> Launch {
         let (name, variables, says) = (scenario.to_owned(), Vec::new(), Vec::new());
-        Launch { name, scenario, ranks, variables, status: 0, says, silent: false, seconds: TIMEOUT_SECONDS }
+        Launch {
+            name,
+            scenario,
+            ranks,
+            variables,
+            status: 0,
+            says,
+            silent: false,
+            seconds: TIMEOUT_SECONDS,
+            prints: None,
+        }
     }
     pub fn named(mut self, name: &str) -> Launch {
         name.clone_into(&mut self.name);
@@ -54,7 +69,23 @@ impl Launch {
         self
     }
 
+    /// Run twice; what was printed has to pass `check`.
+    pub fn prints(mut self, check: Check) -> Launch {
+        self.prints = Some(check);
+        self
+    }
+
     pub fn run(&self) -> Result<Duration, String> {
+        let begin = Instant::now();
+        let first = self.run_once()?;
+        if let Some(check) = self.prints {
+            check(&[first, self.run_once()?])?;
+        }
+        Ok(begin.elapsed())
+    }
+
+    /// What was printed.
+    fn run_once(&self) -> Result<String, String> {
         let me = std::env::current_exe().map_err(|e| e.to_string())?;
         let mut command = match self.ranks {
             0 => Command::new(&me),
@@ -67,7 +98,6 @@ impl Launch {
         };
         command.env("MPI_MPIEXEC", mpiexec());
         command.args(["rank", self.scenario]).envs(self.variables.iter().copied()).stdin(Stdio::null());
-        let begin = Instant::now();
         let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let mut faults = Vec::new();
@@ -81,7 +111,7 @@ impl Launch {
             faults.push(String::from("stderr is not empty"));
         }
         match faults.is_empty() {
-            true => Ok(begin.elapsed()),
+            true => Ok(out.into_owned()),
             false => Err(format!("{}\n{command:?}\n--- stdout\n{out}\n--- stderr\n{err}", faults.join("\n"))),
         }
     }
@@ -91,14 +121,23 @@ impl Launch {
 fn mpiexec() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let me = std::env::current_exe().expect("the path of the test program");
-        let profile = me.ancestors().nth(2).expect("target/PROFILE/deps/real");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "-p", "mpiexec"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().is_ok_and(|status| status.success()), "mpiexec cannot be built");
-        profile.join("mpiexec")
+        built(&["-p", "mpiexec"]);
+        profile().join("mpiexec")
     })
+}
+
+/// Where cargo put what it built with this test: `target/PROFILE`.
+pub fn profile() -> PathBuf {
+    let me = std::env::current_exe().expect("the path of the test program");
+    me.ancestors().nth(2).expect("target/PROFILE/deps/real").to_owned()
+}
+
+/// Builds something else in the same way.
+pub fn built(what: &[&str]) {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet"]).args(what).current_dir(env!("CARGO_MANIFEST_DIR"));
+    if profile().ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().is_ok_and(|status| status.success()), "{what:?} cannot be built");
 }

@@ -3,11 +3,14 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod drawn;
+mod hosts;
 mod launch;
 mod meeting;
 mod ranks;
 mod worlds;
 
+use hosts::TwoHosts;
 use launch::Launch;
 
 fn main() {
@@ -40,10 +43,82 @@ fn main() {
             }
         }
     }
+    for (name, test) in OVER_HOSTS.iter().filter(|(name, _)| wanted(name)) {
+        if listing {
+            println!("{name}: test");
+            continue;
+        }
+        match test() {
+            Ok(()) => println!("test {name} ... ok"),
+            Err(why) => {
+                println!("test {name} ... FAILED\n{why}");
+                failed.push((*name).to_owned());
+            }
+        }
+    }
     if !failed.is_empty() {
         println!("failed: {}", failed.join(", "));
         std::process::exit(1);
     }
+}
+
+type Test = fn() -> Result<(), String>;
+
+/// Launches over two hosts.
+const OVER_HOSTS: &[(&str, Test)] = &[
+    ("hosts_share_memory_inside", hosts_share_memory_inside),
+    ("hosts_collectives", hosts_collectives),
+    ("hosts_same_bits", hosts_same_bits),
+];
+
+fn over_hosts(scenario: &'static str, ranks: u32) -> TwoHosts {
+    TwoHosts { scenario, ranks, round_robin: false, variables: &[], says: &[] }
+}
+
+fn hosts_share_memory_inside() -> Result<(), String> {
+    for round_robin in [false, true] {
+        TwoHosts { round_robin, ..over_hosts("shares_memory", 4) }.run()?;
+    }
+    Ok(())
+}
+
+/// By leaders, and flat where the user says so.
+fn hosts_collectives() -> Result<(), String> {
+    let told: &[(&str, &str)] = &[("MPI_COLL_VERBOSE", "1"), ("MPI_TEST_ROUNDS", "1")];
+    let says: &[&str] = &[
+        "barrier on \"MPI_COMM_WORLD\", 4 ranks, 0 bytes: leaders; the ranks share 2 nodes",
+        "broadcast on \"MPI_COMM_WORLD\"",
+    ];
+    TwoHosts { variables: told, says, ..over_hosts("drawn", 4) }.run()?;
+    TwoHosts { round_robin: true, ..over_hosts("drawn", 4) }.run()?;
+    TwoHosts { variables: &[("MPI_TEST_SEED", "9"), ("MPI_TEST_ROUNDS", "2")], ..over_hosts("drawn", 7) }
+        .run()?;
+    let flat: &[(&str, &str)] = &[("MPI_COLL_VERBOSE", "1"), ("MPI_COLL_BARRIER", "dissemination")];
+    let says: &[&str] = &["0 bytes: dissemination; as MPI_COLL_BARRIER says"];
+    TwoHosts { variables: flat, says, ..over_hosts("drawn", 4) }.run().map(drop)
+}
+
+fn hosts_same_bits() -> Result<(), String> {
+    for round_robin in [false, true] {
+        let launch = || TwoHosts { round_robin, ..over_hosts("same_bits", 5) }.run();
+        if let (Some(one), Some(two)) = (launch()?, launch()?) {
+            same_lines(&[one, two])?;
+        }
+    }
+    Ok(())
+}
+
+/// All ranks and all runs printed the same of each sum.
+fn same_lines(outputs: &[String]) -> Result<(), String> {
+    let mut sums = std::collections::BTreeMap::new();
+    for line in outputs.iter().flat_map(|out| out.lines()) {
+        let Some((what, bits)) = line.split_once(": ") else { continue };
+        let first = sums.entry(what.to_owned()).or_insert_with(|| bits.to_owned());
+        if first != bits {
+            return Err(format!("{what}: {first} and {bits}"));
+        }
+    }
+    if sums.len() == 4 { Ok(()) } else { Err(format!("expected four sums: {outputs:?}")) }
 }
 
 fn launches() -> Vec<Launch> {
@@ -56,6 +131,14 @@ fn launches() -> Vec<Launch> {
         Launch::of("hello", 0).named("hello_alone").silent(),
         Launch::of("communicators", 4),
         Launch::of("communicators", 3).named("communicators_tcp").with("MPI_BTL", "tcp"),
+        Launch::of("drawn", 2).named("drawn_2").silent(),
+        Launch::of("drawn", 3).named("drawn_3").silent(),
+        Launch::of("drawn", 8).named("drawn_8").silent(),
+        Launch::of("drawn", 2).named("drawn_2_tcp").with("MPI_BTL", "tcp").with("MPI_TEST_SEED", "100"),
+        Launch::of("drawn", 3).named("drawn_3_tcp").with("MPI_BTL", "tcp").with("MPI_TEST_SEED", "200"),
+        Launch::of("drawn", 8).named("drawn_8_tcp").with("MPI_BTL", "tcp").with("MPI_TEST_SEED", "300"),
+        Launch::of("same_bits", 3).prints(same_lines),
+        Launch::of("same_bits", 8).named("same_bits_tcp").with("MPI_BTL", "tcp").prints(same_lines),
         Launch::of("dup_free", 2),
         Launch::of("threads", 2),
         Launch::of("life", 2),

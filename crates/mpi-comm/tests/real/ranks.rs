@@ -13,6 +13,9 @@ pub fn run(scenario: &str, rest: &[String]) {
     }
     match scenario {
         "hello" => hello(),
+        "drawn" => crate::drawn::collectives(),
+        "same_bits" => crate::drawn::same_bits(),
+        "shares_memory" => crate::hosts::shares_memory(),
         "communicators" => communicators(),
         "dup_free" => dup_free(),
         "threads" => threads(),

@@ -1,7 +1,7 @@
 //! Collectives that combine data.
 
-use crate::elements::Mem;
-use crate::{Draw, call};
+use super::elements::Mem;
+use super::{Draw, Form, call, finish};
 use mpi_btl_sim::Rng;
 use mpi_coll::InPlaceOr::{Buf, InPlace};
 use mpi_coll::Team;
@@ -145,11 +145,11 @@ pub fn inexact(e: &Engine, t: &Team, r: usize, count: usize) -> Vec<u8> {
             0 => mpi_coll::allreduce(e, t, Buf(own.send()), sum.recv(), &Op::Sum).unwrap(),
             1 => {
                 let id = mpi_coll::iallreduce(e, t, Buf(own.send()), sum.recv(), &Op::Sum);
-                crate::finish(e, crate::Form::Immediate, false, id);
+                finish(e, Form::Immediate, false, id);
             }
             _ => {
                 let id = mpi_coll::allreduce_init(e, t, Buf(own.send()), sum.recv(), &Op::Sum);
-                crate::finish(e, crate::Form::Persistent, true, id);
+                finish(e, Form::Persistent, true, id);
             }
         }
         let mut bits = vec![0; count * 8];

@@ -1,7 +1,7 @@
 //! Collectives that move data.
 
-use crate::elements::Mem;
-use crate::{Draw, call};
+use super::elements::Mem;
+use super::{Draw, Form, call, finish};
 use mpi_btl_sim::Rng;
 use mpi_coll::InPlaceOr::{Buf, InPlace};
 use mpi_coll::{Neighborhood, Team};
