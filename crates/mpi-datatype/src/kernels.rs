@@ -6,6 +6,10 @@
 use crate::{Op, Primitive};
 use std::ops::{Add, Mul};
 
+/// From so many elements on it is worth asking what the processor can do.
+#[cfg(target_arch = "x86_64")]
+const WIDE_MIN_ELEMENTS: usize = 32;
+
 /// `inout[i] = f(input[i], inout[i])`.
 ///
 /// # Safety
@@ -68,6 +72,31 @@ macro_rules! complex {
 /// # Safety
 /// Both are valid for `n` primitives `p` and do not overlap.
 pub(crate) unsafe fn combine(op: &Op, p: Primitive, input: *const u8, inout: *mut u8, n: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if n >= WIDE_MIN_ELEMENTS && std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has these instructions; the rest is the caller's promise.
+        return unsafe { combine_wide(op, p, input, inout, n) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { combine_all(op, p, input, inout, n) }
+}
+
+/// The same loops with registers twice as wide. Results are the same to the bit: elements are independent, and no
+/// multiplication is fused with an addition.
+///
+/// # Safety
+/// As [`combine`], on a processor with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn combine_wide(op: &Op, p: Primitive, input: *const u8, inout: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { combine_all(op, p, input, inout, n) }
+}
+
+/// # Safety
+/// As [`combine`].
+#[inline(always)]
+unsafe fn combine_all(op: &Op, p: Primitive, input: *const u8, inout: *mut u8, n: usize) {
     use Primitive::*;
     // SAFETY: the caller's promise; the type matches the primitive. A `bool` is worked on as the byte it is.
     unsafe {

@@ -44,6 +44,13 @@ impl Window {
     /// target can find wrong is reported by what closes or flushes the epoch.
     #[inline]
     pub fn put(&self, from: SendBuf<'_>, target: Target<'_>) -> Result<(), Error> {
+        if self.0.put_plain(&from, &target) {
+            return Ok(());
+        }
+        self.put_long(from, target)
+    }
+
+    fn put_long(&self, from: SendBuf<'_>, target: Target<'_>) -> Result<(), Error> {
         let w = self.alive("put")?;
         let Dest::Rank(rank) = target.rank else { return Ok(()) };
         w.check_types("put", from.datatype(), from.bytes(), &target)?;
@@ -75,10 +82,12 @@ impl Window {
     /// As [`put`](Window::put).
     #[inline]
     pub fn get(&self, to: RecvBuf<'_>, target: Target<'_>) -> Result<(), Error> {
+        if self.0.get_plain(&to, &target) {
+            return Ok(());
+        }
         self.get_as("get", to, target, None)
     }
 
-    #[inline]
     fn get_as(
         &self,
         name: &'static str,
@@ -119,6 +128,13 @@ impl Window {
     /// As [`put`](Window::put); `Op` for an operation that is not predefined or not defined on the type.
     #[inline]
     pub fn accumulate(&self, from: SendBuf<'_>, target: Target<'_>, op: &Op) -> Result<(), Error> {
+        if self.0.combine_plain_word(&from, &target, op, None) {
+            return Ok(());
+        }
+        self.accumulate_long(from, target, op)
+    }
+
+    fn accumulate_long(&self, from: SendBuf<'_>, target: Target<'_>, op: &Op) -> Result<(), Error> {
         let w = self.alive("accumulate")?;
         let Dest::Rank(rank) = target.rank else { return Ok(()) };
         if matches!(op, Op::NoOp) {
@@ -161,6 +177,21 @@ impl Window {
     /// As there; `Type` for a derived type.
     #[inline]
     pub fn fetch_and_op(
+        &self,
+        from: SendBuf<'_>,
+        result: RecvBuf<'_>,
+        rank: Dest,
+        at: i64,
+        op: &Op,
+    ) -> Result<(), Error> {
+        let target = Target { rank, at, count: 1, datatype: result.datatype() };
+        if self.0.combine_plain_word(&from, &target, op, Some(result.ptr())) {
+            return Ok(());
+        }
+        self.fetch_and_op_long(from, result, rank, at, op)
+    }
+
+    fn fetch_and_op_long(
         &self,
         from: SendBuf<'_>,
         result: RecvBuf<'_>,
@@ -334,7 +365,7 @@ impl Inner {
     }
 
     #[inline]
-    fn site<'a>(&'a self, seat: &'a crate::board::Seat, place: Place) -> Site<'a> {
+    pub(crate) fn site<'a>(&'a self, seat: &'a crate::board::Seat, place: Place) -> Site<'a> {
         let own = &self.my_seat().own.0;
         Site { board: &self.board, seat, place, who: self.cx.rank(), own, lane: 0, threads: self.threads }
     }
@@ -404,7 +435,6 @@ impl Inner {
     }
 
     /// Checks epoch, rank, displacement and bounds, and finds the way.
-    #[inline]
     fn way(&self, op: &'static str, rank: i32, target: &Target<'_>) -> Result<Way<'_>, Error> {
         let to = rank as u32;
         if to >= self.cx.size() {

@@ -9,7 +9,8 @@
 //! One of the files with `unsafe`: it reads and writes the target's memory.
 
 use crate::board::{Board, Own, Seat};
-use crate::limits::{BULK_BYTES, STRIPE_BYTES, STRIPE_SPINS, STRIPE_YIELDS, STRIPES};
+use crate::limits::{BULK_BYTES, STRIPE_BYTES, STRIPE_SPINS, STRIPE_YIELDS, STRIPES, TURN_MIN_BYTES};
+use crate::memory::go_upwards;
 use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf};
 use mpi_node::block::process_has_ended;
 use mpi_node::{cross_copy, membarrier};
@@ -59,6 +60,25 @@ fn is_word(p: Primitive) -> bool {
 }
 
 impl Site<'_> {
+    /// Combines one word, with a sum or by replacing it, as a processor atomic. False: it has to go another way.
+    ///
+    /// # Safety
+    /// `p` is a number of 4 or 8 bytes. The word at `at` lies inside the target's memory, mapped here; `input` and
+    /// `result` are valid for one.
+    #[inline]
+    pub unsafe fn combine_word(
+        &self,
+        op: &Op,
+        p: Primitive,
+        at: *mut u8,
+        input: *const u8,
+        result: Option<*mut u8>,
+    ) -> bool {
+        at as usize % p.size() == 0
+            // SAFETY: the caller's promise; aligned.
+            && self.try_atomics(|| unsafe { atomics(op, p, at, 1, input, result) })
+    }
+
     /// Combines `n` elements of `p`, one extent after the other, with those at byte `offset`; `result` gets
     /// what was there before.
     ///
@@ -198,12 +218,23 @@ impl Site<'_> {
         f: &mut dyn FnMut(usize, usize, *mut u8),
     ) -> Result<(), Trouble> {
         let extent = p.extent();
-        let mut done = 0;
-        while done < n {
+        let up = n * extent < TURN_MIN_BYTES || go_upwards();
+        let (mut first, mut end) = (0, n);
+        while first < end {
+            let (done, many) = if up {
+                let at = offset + first * extent;
+                // Those that start in this neighbourhood.
+                let room = STRIPE_BYTES - at % STRIPE_BYTES;
+                let many = room.div_ceil(extent).min(end - first);
+                first += many;
+                (first - many, many)
+            } else {
+                let at = offset + (end - 1) * extent;
+                let many = (at % STRIPE_BYTES / extent + 1).min(end);
+                end -= many;
+                (end, many)
+            };
             let at = offset + done * extent;
-            // Those that start in this neighbourhood.
-            let room = STRIPE_BYTES - at % STRIPE_BYTES;
-            let many = room.div_ceil(extent).min(n - done);
             let stripe = &self.seat.stripes[at / STRIPE_BYTES % STRIPES];
             self.acquire(stripe)?;
             let result = match self.place {
@@ -227,7 +258,6 @@ impl Site<'_> {
             };
             stripe.store(0, Release);
             result.map_err(Trouble::Kernel)?;
-            done += many;
         }
         Ok(())
     }
@@ -313,7 +343,8 @@ unsafe fn atomics(op: &Op, p: Primitive, at: *mut u8, n: usize, input: *const u8
 }
 
 macro_rules! fetch {
-    ($name:ident, $atomic:ty, $word:ty, $unsigned:pat, $float:ident, $f:ty) => {
+    ($name:ident, $other:ident, $atomic:ty, $word:ty, $unsigned:pat, $float:ident, $f:ty) => {
+        /// The most frequent ones, which are compiled into the caller.
         #[inline]
         fn $name(op: &Op, p: Primitive, at: &$atomic, operand: $word) -> $word {
             use Primitive::*;
@@ -324,6 +355,12 @@ macro_rules! fetch {
                     swap_loop!(at, |old| (add + <$f>::from_bits(old)).to_bits())
                 }
                 (Op::Replace, _) => at.swap(operand, SeqCst),
+                _ => $other(op, p, at, operand),
+            }
+        }
+
+        fn $other(op: &Op, p: Primitive, at: &$atomic, operand: $word) -> $word {
+            match (op, p) {
                 (Op::NoOp, _) => at.load(SeqCst),
                 (Op::Band, _) => at.fetch_and(operand, SeqCst),
                 (Op::Bor, _) => at.fetch_or(operand, SeqCst),
@@ -351,8 +388,8 @@ macro_rules! swap_loop {
     }};
 }
 
-fetch!(fetch_u64, AtomicU64, u64, I64 | U64, F64, f64);
-fetch!(fetch_u32, AtomicU32, u32, I32 | U32, F32, f32);
+fetch!(fetch_u64, fetch_other_u64, AtomicU64, u64, I64 | U64, F64, f64);
+fetch!(fetch_u32, fetch_other_u32, AtomicU32, u32, I32 | U32, F32, f32);
 
 /// # Safety
 /// `size` bytes, 4 or 8, at each address, aligned at `at`.

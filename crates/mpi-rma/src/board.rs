@@ -128,9 +128,17 @@ impl Board {
     /// Address of a part in the block; `None` when it is not all inside, which nobody of good will says.
     #[inline]
     pub fn part(&self, seat: &Seat) -> Option<*mut u8> {
+        self.part_of(seat).map(|(base, ..)| base)
+    }
+
+    /// The same with the part's size and bytes per unit of displacement.
+    #[inline]
+    pub fn part_of(&self, seat: &Seat) -> Option<(*mut u8, usize, usize)> {
         let (offset, size) = (seat.offset.load(Ordering::Relaxed), seat.size.load(Ordering::Relaxed));
+        let unit = seat.unit.load(Ordering::Relaxed) as usize;
         let end = offset.checked_add(size)?;
-        (end <= self.block.len() as u64).then(|| self.block.start().wrapping_add(offset as usize))
+        (end <= self.block.len() as u64)
+            .then(|| (self.block.start().wrapping_add(offset as usize), size as usize, unit))
     }
 }
 

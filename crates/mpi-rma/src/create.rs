@@ -1,7 +1,7 @@
 //! Making and freeing windows. Collective over the communicator.
 
 use crate::board::{Board, front_bytes};
-use crate::epoch::Epoch;
+use crate::epoch::{Epoch, access};
 use crate::hub::{Hub, Node, Postman};
 use crate::limits::PART_ALIGN_BYTES;
 use crate::window::{Inner, Window};
@@ -235,6 +235,7 @@ impl Window {
         if w.freed.swap(true, Ordering::AcqRel) {
             return;
         }
+        w.epoch.set_access(access::NONE);
         w.hub.remove(w.number);
         if w.served {
             w.engine().stop_serving();
@@ -318,7 +319,7 @@ fn make(comm: &Comm, flavor: Flavor, base: *mut u8, options: &Options) -> Result
         unit: options.unit,
         threads: comm.engine().is_multiple(),
         board: built.board,
-        epoch: Epoch::default(),
+        epoch: Epoch::new(all_here && matches!(flavor, Flavor::Allocate | Flavor::Shared)),
         mail: OnceLock::new(),
         attached: RwLock::default(),
         fences: AtomicU64::new(0),

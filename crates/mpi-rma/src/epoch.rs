@@ -42,6 +42,10 @@ pub(crate) mod access {
 #[derive(Default)]
 pub(crate) struct Epoch {
     access: AtomicU32,
+    /// Every rank may be accessed, and all of their memory is mapped here: a hint for the shortest way.
+    open: AtomicBool,
+    /// All of their memory is mapped here.
+    mapped: bool,
     exposed: AtomicBool,
     detail: Mutex<Detail>,
 }
@@ -75,6 +79,23 @@ pub(crate) struct Detail {
 }
 
 impl Epoch {
+    /// `mapped`: memory of all ranks is mapped here.
+    pub fn new(mapped: bool) -> Epoch {
+        Epoch { mapped, ..Epoch::default() }
+    }
+
+    /// An operation on any rank is allowed, and is done by loads and stores.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Inside of an epoch of lock all.
+    #[inline]
+    pub fn is_locked_all(&self) -> bool {
+        self.access() == access::LOCK_ALL
+    }
+
     #[inline]
     pub fn access(&self) -> u32 {
         self.access.load(Ordering::Relaxed)
@@ -82,6 +103,8 @@ impl Epoch {
 
     pub fn set_access(&self, access: u32) {
         self.access.store(access, Ordering::Relaxed);
+        let open = self.mapped && matches!(access, access::LOCK_ALL | access::FENCE_USED);
+        self.open.store(open, Ordering::Relaxed);
     }
 
     pub fn is_exposed(&self) -> bool {

@@ -8,7 +8,7 @@
 //! What never happens: a transport is named; a message is sent where memory can be reached; memory per rank of a
 //! window grows with the number of ranks; a displacement that a peer sent is used unchecked.
 //!
-//! `unsafe` lives in `board.rs` (typed views of shared memory), `accumulate.rs` and `memory.rs` (reading
+//! `unsafe` lives in `board.rs` (typed views of shared memory), `accumulate.rs`, `quick.rs` and `memory.rs` (reading
 //! and writing a target's memory), and in the promises of `create.rs`.
 #![deny(missing_docs)]
 
@@ -22,6 +22,7 @@ pub mod limits;
 mod lock;
 mod memory;
 mod messages;
+mod quick;
 mod sync;
 mod target;
 mod wait;

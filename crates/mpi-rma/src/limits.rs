@@ -13,7 +13,7 @@ pub const DEFERRED_MAX_BYTES: usize = 4 << 20;
 /// Locks of a target's memory for operations that are no processor atomics.
 pub const STRIPES: usize = 32;
 /// Neighbouring bytes that one of them covers.
-pub const STRIPE_BYTES: usize = 4096;
+pub const STRIPE_BYTES: usize = 8192;
 /// Accumulates of at least so many touching bytes take locks and vector instructions instead of one
 /// processor atomic per element; from the first on, so do all others on that memory.
 pub const BULK_BYTES: usize = 1024;
@@ -29,3 +29,7 @@ pub const PART_ALIGN_BYTES: usize = 64;
 pub const NAME_MAX_BYTES: usize = 128;
 /// What a window costs beside its data, per rank, in bytes: less than this.
 pub const OVERHEAD_MAX_BYTES: usize = 1024;
+/// Copies of at least so much go up and down by turns.
+pub const TURN_MIN_BYTES: usize = 32 << 10;
+/// Bytes of such a copy that go one way in any case.
+pub const TURN_BLOCK_BYTES: usize = 8 << 10;

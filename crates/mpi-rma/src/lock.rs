@@ -131,6 +131,14 @@ impl Window {
     /// `RmaSync` outside of a passive epoch; what an operation left behind.
     #[inline]
     pub fn flush(&self, target: u32) -> Result<(), Error> {
+        if self.is_flushed() {
+            fence(Ordering::AcqRel);
+            return Ok(());
+        }
+        self.flush_long(target)
+    }
+
+    fn flush_long(&self, target: u32) -> Result<(), Error> {
         let w = self.alive("flush")?;
         if w.epoch.access() != access::LOCK_ALL {
             w.epoch.check_passive(w, "flush", Some(target))?;
@@ -146,6 +154,14 @@ impl Window {
     /// As [`flush`](Window::flush).
     #[inline]
     pub fn flush_all(&self) -> Result<(), Error> {
+        if self.is_flushed() {
+            fence(Ordering::AcqRel);
+            return Ok(());
+        }
+        self.flush_all_long()
+    }
+
+    fn flush_all_long(&self) -> Result<(), Error> {
         let w = self.alive("flush all")?;
         w.epoch.check_passive(w, "flush all", None)?;
         fence(Ordering::AcqRel);
@@ -158,6 +174,14 @@ impl Window {
     /// As [`flush`](Window::flush).
     #[inline]
     pub fn flush_local(&self, target: u32) -> Result<(), Error> {
+        if self.is_flushed() {
+            fence(Ordering::AcqRel);
+            return Ok(());
+        }
+        self.flush_local_long(target)
+    }
+
+    fn flush_local_long(&self, target: u32) -> Result<(), Error> {
         let w = self.alive("flush local")?;
         w.epoch.check_passive(w, "flush local", Some(target))?;
         if w.dirty.load(Ordering::Relaxed) == 0 { Ok(()) } else { w.await_reads("flush local", Some(target)) }
@@ -168,6 +192,14 @@ impl Window {
     /// # Errors
     /// As [`flush`](Window::flush).
     pub fn flush_local_all(&self) -> Result<(), Error> {
+        if self.is_flushed() {
+            fence(Ordering::AcqRel);
+            return Ok(());
+        }
+        self.flush_local_all_long()
+    }
+
+    fn flush_local_all_long(&self) -> Result<(), Error> {
         let w = self.alive("flush local all")?;
         w.epoch.check_passive(w, "flush local all", None)?;
         if w.dirty.load(Ordering::Relaxed) == 0 { Ok(()) } else { w.await_reads("flush local all", None) }

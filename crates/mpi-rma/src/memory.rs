@@ -2,9 +2,11 @@
 //! One of the files with `unsafe`.
 
 use crate::accumulate::{Place, Trouble};
+use crate::limits::{TURN_BLOCK_BYTES, TURN_MIN_BYTES};
 use mpi_datatype::{Datatype, Primitive, RecvBuf, SendBuf, Strip};
 use mpi_node::cross_copy;
 use mpi_wire::rma::Run;
+use std::cell::Cell;
 
 /// First byte of data of `count` elements and the end of the last, as displacements in bytes.
 #[inline]
@@ -30,14 +32,40 @@ fn span_with_gaps(count: usize, datatype: &Datatype) -> Option<(isize, isize)> {
 /// # Safety
 /// Both are valid for `len` bytes.
 #[inline]
-unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: usize) {
+pub(crate) unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         match len {
             8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
             4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
-            _ => std::ptr::copy(from, to, len),
+            0..TURN_MIN_BYTES => std::ptr::copy(from, to, len),
+            _ => copy_turning(from, to, len),
         }
+    }
+}
+
+thread_local! {
+    /// The last large transfer went upwards.
+    static UPWARDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Which way the next large transfer of this thread goes.
+pub(crate) fn go_upwards() -> bool {
+    UPWARDS.with(|last| !last.replace(!last.get()))
+}
+
+/// Copies much, from the first byte up and from the last down by turns. A program that moves the same memory again and
+/// again, as most do, finds what the processor's caches kept of the last time at the end at which that ended.
+///
+/// # Safety
+/// As [`copy_bytes`].
+unsafe fn copy_turning(from: *const u8, to: *mut u8, len: usize) {
+    let (up, blocks) = (go_upwards(), len.div_ceil(TURN_BLOCK_BYTES));
+    for i in 0..blocks {
+        let at = TURN_BLOCK_BYTES * if up { i } else { blocks - 1 - i };
+        let (from, to) = (from.wrapping_add(at), to.wrapping_add(at));
+        // SAFETY: the caller's promise: a block of it.
+        unsafe { std::ptr::copy(from, to, TURN_BLOCK_BYTES.min(len - at)) };
     }
 }
 

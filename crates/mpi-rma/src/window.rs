@@ -86,6 +86,12 @@ impl Inner {
         self.comm.engine()
     }
 
+    /// Nothing that went by message waits for an answer.
+    #[inline]
+    pub fn is_clean(&self) -> bool {
+        self.dirty.load(Ordering::Relaxed) == 0
+    }
+
     pub fn mail(&self) -> MutexGuard<'_, Mail> {
         self.mail.get_or_init(Box::default).lock().unwrap_or_else(PoisonError::into_inner)
     }

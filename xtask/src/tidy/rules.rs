@@ -83,6 +83,7 @@ pub const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/mpi-rma/src/board.rs", "typed views of shared memory"),
     ("crates/mpi-rma/src/create.rs", "the promises about a user's memory"),
     ("crates/mpi-rma/src/memory.rs", "reading and writing a target's memory"),
+    ("crates/mpi-rma/src/quick.rs", "the same, compiled into the caller"),
     ("crates/mpi-rma/src/target.rs", "a rank's own memory on behalf of others"),
     ("crates/mpi-rma/src/window.rs", "the base address of a window"),
 ];
