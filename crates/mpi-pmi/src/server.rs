@@ -132,6 +132,12 @@ impl Server {
         Server { world, ranks, fences: 0, in_fence: 0 }
     }
 
+    /// What `rank` will be told when it says hello, to be completed with what is learned later: before
+    /// the rank is started.
+    pub fn welcome_mut(&mut self, rank: u32) -> Option<&mut Welcome> {
+        self.world.get_mut(rank as usize)
+    }
+
     /// How far `rank` has come; [`Phase::Silent`] for one that is not in the world.
     #[must_use]
     pub fn phase(&self, rank: u32) -> Phase {

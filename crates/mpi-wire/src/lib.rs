@@ -9,6 +9,8 @@
 
 mod codec;
 pub mod control;
+pub mod daemon;
+mod frames;
 mod header;
 pub mod hello;
 pub mod limits;
@@ -19,6 +21,7 @@ pub mod rma;
 pub mod spawn;
 pub mod startup;
 pub mod waits;
+mod welcome;
 
 pub use codec::DecodeError;
 pub use header::{HEADER_LEN, Header, HeaderError, MAGIC};

@@ -2,6 +2,15 @@
 
 /// Longest body of a start-up frame, in bytes (kind byte included).
 pub const STARTUP_FRAME_MAX_BYTES: usize = 1 << 20;
+/// Longest body of a frame between the launcher and its daemons, in bytes: room for the whole
+/// environment of a job.
+pub const DAEMON_FRAME_MAX_BYTES: usize = 16 << 20;
+/// Longest piece of a stream (output, input, control channel) in such a frame, in bytes.
+pub const DAEMON_PIECE_MAX_BYTES: usize = 64 << 10;
+/// Hosts in one job.
+pub const HOSTS_MAX: usize = 16 << 10;
+/// Programs, variables, or ranks of one host in one such frame.
+pub const DAEMON_LIST_MAX: usize = 64 << 10;
 /// Longest key of the key-value space, in bytes.
 pub const KEY_MAX_BYTES: usize = 256;
 /// Longest value of the key-value space, in bytes.

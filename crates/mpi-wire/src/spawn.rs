@@ -120,12 +120,12 @@ impl SpawnRequest {
     }
 }
 
-fn word(r: &mut Reader<'_>, what: &'static str) -> Result<Vec<u8>, DecodeError> {
+pub(crate) fn word(r: &mut Reader<'_>, what: &'static str) -> Result<Vec<u8>, DecodeError> {
     Ok(r.bytes(what, SPAWN_WORD_MAX_BYTES)?.to_vec())
 }
 
 /// A counted list. Memory is taken as its elements come, not on the word of the count.
-fn many<T>(
+pub(crate) fn many<T>(
     r: &mut Reader<'_>,
     what: &'static str,
     limit: usize,

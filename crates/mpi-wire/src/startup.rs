@@ -6,9 +6,12 @@
 //! repeats.
 
 use crate::codec::{DecodeError, Put, Reader};
-use crate::limits::{JOB_MAX_BYTES, KEY_MAX_BYTES, STARTUP_FRAME_MAX_BYTES, TEXT_MAX_BYTES, VALUE_MAX_BYTES};
+pub use crate::frames::Frames;
+use crate::frames::frame;
+use crate::limits::{JOB_MAX_BYTES, KEY_MAX_BYTES, TEXT_MAX_BYTES, VALUE_MAX_BYTES};
 use crate::spawn::{NameOutcome, NameRequest, SpawnOutcome, SpawnRequest};
 use crate::waits::{self, Wait};
+pub use crate::welcome::Welcome;
 
 /// Version of the start-up protocol. Both sides state theirs; they must be equal.
 pub const STARTUP_VERSION: u32 = 3;
@@ -147,39 +150,6 @@ pub enum ToRank {
         /// How, for people.
         how: String,
     },
-}
-
-/// Everything that a rank learns at its start.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Welcome {
-    /// The launcher's [`STARTUP_VERSION`].
-    pub version: u32,
-    /// Id of the job.
-    pub job: String,
-    /// The job's secret.
-    pub secret: [u8; 32],
-    /// Rank of the process in its world.
-    pub rank: u32,
-    /// Processes in the world.
-    pub size: u32,
-    /// Name of the host, for people.
-    pub host: String,
-    /// Slot in the node segment.
-    pub node_slot: Option<u32>,
-    /// Ranks of the world on this node.
-    pub node_size: u32,
-    /// Processors that the ranks of this node may use together.
-    pub node_processors: u32,
-    /// Processors that this rank was given.
-    pub own_processors: u32,
-    /// Several hosts are in the job.
-    pub multihost: bool,
-    /// Number of the program in an MPMD job.
-    pub appnum: Option<i32>,
-    /// Processes that the launcher believes could run.
-    pub universe_size: Option<u32>,
-    /// Port of the parent, in a spawned world.
-    pub parent: Option<String>,
 }
 
 const HELLO: u8 = 1;
@@ -385,101 +355,10 @@ impl ToRank {
     }
 }
 
-impl Welcome {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.put_u32(self.version);
-        out.put_text(&self.job, JOB_MAX_BYTES);
-        out.extend_from_slice(&self.secret);
-        out.put_u32(self.rank);
-        out.put_u32(self.size);
-        out.put_text(&self.host, TEXT_MAX_BYTES);
-        out.put_option(self.node_slot, Put::put_u32);
-        out.put_u32(self.node_size);
-        out.put_u32(self.node_processors);
-        out.put_u32(self.own_processors);
-        out.put_u8(self.multihost.into());
-        out.put_option(self.appnum, |out, v| out.put_u32(v as u32));
-        out.put_option(self.universe_size, Put::put_u32);
-        out.put_option(self.parent.as_deref(), |out, v| out.put_text(v, TEXT_MAX_BYTES));
-    }
-
-    fn decode(r: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
-        Ok(Welcome {
-            version: r.u32("version")?,
-            job: r.text("job", JOB_MAX_BYTES)?,
-            secret: r.array("secret")?,
-            rank: r.u32("rank")?,
-            size: r.u32("size")?,
-            host: r.text("host", TEXT_MAX_BYTES)?,
-            node_slot: r.option("node slot", |r| r.u32("node slot"))?,
-            node_size: r.u32("node size")?,
-            node_processors: r.u32("processors of the node")?,
-            own_processors: r.u32("processors of the rank")?,
-            multihost: r.flag("multihost")?,
-            appnum: r.option("appnum", |r| Ok(r.u32("appnum")? as i32))?,
-            universe_size: r.option("universe size", |r| r.u32("universe size"))?,
-            parent: r.option("parent", |r| r.text("parent", TEXT_MAX_BYTES))?,
-        })
-    }
-}
-
-/// Writes a frame: its length is known once its body is there.
-fn frame(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
-    let start = out.len();
-    out.put_u32(0);
-    body(out);
-    let length = (out.len() - start - 4) as u32;
-    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
-}
-
-/// Collects bytes as they come and gives whole frames.
-///
-/// Holds at most one frame and what one read brought; a length above the limit is an error before
-/// anything is allocated for it.
-#[derive(Debug, Default)]
-pub struct Frames {
-    bytes: Vec<u8>,
-    taken: usize,
-}
-
-impl Frames {
-    /// Adds what was read.
-    pub fn push(&mut self, bytes: &[u8]) {
-        if self.taken > 0 {
-            self.bytes.drain(..self.taken);
-            self.taken = 0;
-        }
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// The body of the next whole frame; `None` until more bytes come.
-    ///
-    /// # Errors
-    /// A length of 0 or above [`STARTUP_FRAME_MAX_BYTES`]: the stream cannot be read any further.
-    pub fn pop(&mut self) -> Result<Option<&[u8]>, DecodeError> {
-        let rest = self.bytes.get(self.taken..).unwrap_or_default();
-        let Some((head, tail)) = rest.split_first_chunk::<4>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*head) as usize;
-        if length == 0 || length > STARTUP_FRAME_MAX_BYTES {
-            return Err(DecodeError::Limit {
-                what: "start-up frame",
-                length,
-                limit: STARTUP_FRAME_MAX_BYTES,
-            });
-        }
-        if tail.len() < length {
-            return Ok(None);
-        }
-        let start = self.taken + 4;
-        self.taken = start + length;
-        Ok(Some(&self.bytes[start..start + length]))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{WAIT_PEERS_MAX, WAITS_MAX};
+    use crate::limits::{STARTUP_FRAME_MAX_BYTES, WAIT_PEERS_MAX, WAITS_MAX};
     use crate::spawn::SpawnCommand;
     use crate::waits::Foreign;
     use proptest::prelude::*;

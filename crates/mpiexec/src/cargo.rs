@@ -1,5 +1,6 @@
 //! Builds a Cargo target and finds its executable.
 
+use crate::cli::UsageError;
 use crate::error::LaunchError;
 use crate::settings::CargoTarget;
 use serde_json::Value;
@@ -12,10 +13,7 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// [`LaunchError::Build`] naming the target and what there is instead.
 pub fn build(target: &CargoTarget, quiet: bool) -> Result<PathBuf, LaunchError> {
-    let package = match &target.package {
-        Some(package) => package.clone(),
-        None => package_of(target)?,
-    };
+    let package = package_of(target)?;
     let mut command = cargo();
     command.args(["build", "--message-format=json-render-diagnostics", "--package", &package]);
     command.args([flag(target), &target.name]);
@@ -59,13 +57,22 @@ fn package_of(target: &CargoTarget) -> Result<String, LaunchError> {
     if !output.status.success() {
         return Err(LaunchError::Build(format!("{}: cargo finds no workspace here", describe(target))));
     }
-    choose(target, &serde_json::from_slice(&output.stdout).unwrap_or_default()).map_err(LaunchError::Build)
+    choose(target, &serde_json::from_slice(&output.stdout).unwrap_or_default())
+        .map_err(|reason| UsageError::new(reason).into())
 }
 
 fn choose(target: &CargoTarget, metadata: &Value) -> Result<String, String> {
     let mut owners = Vec::new();
     let mut others = Vec::new();
-    for package in metadata["packages"].as_array().into_iter().flatten() {
+    let packages = || metadata["packages"].as_array().into_iter().flatten();
+    if let Some(wanted) = &target.package {
+        if !packages().any(|package| package["name"] == wanted.as_str()) {
+            // Perhaps a version or a path, which only Cargo can read.
+            return Ok(wanted.clone());
+        }
+    }
+    let is_wanted = |package: &&Value| target.package.as_ref().is_none_or(|p| package["name"] == p.as_str());
+    for package in packages().filter(is_wanted) {
         for found in package["targets"].as_array().into_iter().flatten() {
             let (Some(name), Some(owner)) = (found["name"].as_str(), package["name"].as_str()) else {
                 continue;
@@ -80,7 +87,12 @@ fn choose(target: &CargoTarget, metadata: &Value) -> Result<String, String> {
         [one] => Ok((*one).to_owned()),
         [] => {
             let there = if others.is_empty() { String::from("none") } else { others.join(", ") };
-            Err(format!("the workspace has no {}; there are: {there}", describe(target)))
+            let option = if target.example { "--example" } else { "--bin" };
+            Err(format!(
+                "{option} {}: the workspace has no {}; there are: {there}",
+                target.name,
+                describe(target)
+            ))
         }
         several => Err(format!(
             "{} is in several packages ({}): choose with -p PACKAGE",
@@ -166,5 +178,9 @@ mod tests {
         let error = choose(&example("cold"), &metadata).unwrap_err();
         assert!(error.ends_with("there are: heat, both, both"), "{error}");
         assert!(choose(&example("heat"), &Value::Null).is_err());
+        let of = |package: &str, name| CargoTarget { package: Some(package.to_owned()), ..example(name) };
+        assert_eq!(choose(&of("one", "both"), &metadata).as_deref(), Ok("one"));
+        assert_eq!(choose(&of("two@1.0", "both"), &metadata).as_deref(), Ok("two@1.0"));
+        assert!(choose(&of("two", "heat"), &metadata).unwrap_err().ends_with("there are: both"));
     }
 }

@@ -42,6 +42,14 @@ pub enum LaunchError {
     /// A Cargo target that cannot be built.
     #[error("{0}")]
     Build(String),
+    /// A host cannot be reached, or something is missing there; the reason names it.
+    #[error("{reason}")]
+    Host {
+        /// Exit status of the launcher.
+        status: i32,
+        /// What, where.
+        reason: String,
+    },
     /// A system call failed.
     #[error("{what}: {error}")]
     System {
@@ -59,6 +67,7 @@ impl LaunchError {
             LaunchError::Usage(_) => 2,
             LaunchError::NotFound { .. } => 127,
             LaunchError::NotExecutable { .. } => 126,
+            LaunchError::Host { status, .. } => *status,
             LaunchError::Directory { .. } | LaunchError::Build(_) | LaunchError::System { .. } => 3,
         }
     }

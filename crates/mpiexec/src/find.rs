@@ -6,13 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Finds the executable that `name` means: a path, or a name to look up in `path` (a list as in
-/// PATH), then PATH. A relative path is looked for here, then in the ranks' directory.
+/// PATH), then `search`, which is PATH. A relative path is looked for here, then in the ranks' directory.
 ///
 /// # Errors
 /// [`LaunchError::NotFound`], [`LaunchError::NotExecutable`].
 pub fn program(
     name: &OsStr,
     path: Option<&str>,
+    search: Option<&OsStr>,
     wdir: Option<&Path>,
     host: &str,
 ) -> Result<PathBuf, LaunchError> {
@@ -20,9 +21,11 @@ pub fn program(
     let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
         [Some(here.join(name)), wdir.map(|wdir| here.join(wdir).join(name))].into_iter().flatten().collect()
     } else {
-        let search = std::env::var_os("PATH").unwrap_or_default();
         let listed = path.into_iter().flat_map(std::env::split_paths);
-        listed.chain(std::env::split_paths(&search)).map(|dir| here.join(dir).join(name)).collect()
+        listed
+            .chain(std::env::split_paths(search.unwrap_or_default()))
+            .map(|dir| here.join(dir).join(name))
+            .collect()
     };
     let mut unusable = None;
     for candidate in &candidates {

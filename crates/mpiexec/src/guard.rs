@@ -2,8 +2,8 @@
 //!
 //! It is this same program, started with a hidden first word. The launcher tells it through a pipe
 //! which process groups the job has; when the pipe ends without a goodbye, the guard kills the
-//! groups, and then every process that carries the job's id in its environment, which finds those
-//! that left their group. The guard itself runs with an empty environment, so that no launcher
+//! groups, and then every process that carries a mark in its environment (the job's id, or the
+//! daemon's), which finds those that left their group. The guard itself runs with an empty environment, so that no launcher
 //! that it does not belong to takes it for one of its ranks.
 
 use nix::sys::signal::{Signal, kill, killpg};
@@ -29,14 +29,14 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts the guard of the job `id`.
+    /// Starts the guard of the processes with this mark.
     ///
     /// # Errors
     /// The errno of fork or exec.
-    pub fn start(id: &str) -> std::io::Result<Guard> {
+    pub fn start(mark: &str) -> std::io::Result<Guard> {
         let mut child = Command::new("/proc/self/exe")
             .arg0("mpiexec-guard")
-            .args([WORD, id])
+            .args([WORD, mark])
             .env_clear()
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -75,7 +75,7 @@ impl Guard {
 }
 
 /// What the guard does. Never fails: there is nobody to tell.
-pub fn run(id: &str) {
+pub fn run(mark: &str) {
     let mut groups = BTreeSet::new();
     for line in BufReader::new(std::io::stdin()).lines() {
         let Ok(line) = line else { break };
@@ -93,15 +93,22 @@ pub fn run(id: &str) {
     for group in groups {
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
-    sweep(id);
+    sweep(mark);
 }
 
-/// Kills every process that carries the id of the job, or of a world spawned in it, in its
-/// environment, except this one.
-pub fn sweep(id: &str) {
-    let mark = [mpi_pmi::variables::JOB.as_bytes(), b"=", id.as_bytes()].concat();
+/// The mark of the processes of a job, also of the worlds spawned in it.
+pub fn mark_of_job(id: &str) -> String {
+    format!("{}={id}", mpi_pmi::variables::JOB)
+}
+
+/// Variable that marks the processes that one daemon has started.
+pub const DAEMON_VARIABLE: &str = "MPI_DAEMON";
+
+/// Kills every process that carries the mark in its environment, except this one.
+pub fn sweep(mark: &str) {
+    let mark = mark.as_bytes();
     for _ in 0..SWEEPS_MAX {
-        let found = marked(&mark);
+        let found = marked(mark);
         for pid in &found {
             let _ = kill(*pid, Signal::SIGKILL);
         }
@@ -112,7 +119,7 @@ pub fn sweep(id: &str) {
     }
 }
 
-/// The variable names the job, or a world of it: its id, a dot and a number.
+/// The variable is the mark, or names a world of the job: its id, a dot and a number.
 fn is_marked(variable: &[u8], mark: &[u8]) -> bool {
     variable.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
 }

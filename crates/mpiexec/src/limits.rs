@@ -4,6 +4,28 @@ use std::time::Duration;
 
 /// Most ranks that one machine runs.
 pub const RANKS_MAX: usize = 4096;
+/// Most ranks of a job on several machines.
+pub const RANKS_OF_A_JOB_MAX: usize = 1 << 20;
+/// Hosts that each host starts, unless `--fan-out` says otherwise.
+pub const FAN_OUT: u32 = 16;
+/// A host that is not heard from for so long is lost, unless `--silence` says otherwise.
+pub const SILENCE: Duration = Duration::from_secs(30);
+/// Words of life go each way so often within the time of [`SILENCE`].
+pub const PINGS_PER_SILENCE: u32 = 5;
+/// How long the daemon of a host may take to answer for the first time.
+pub const DAEMON_START: Duration = Duration::from_secs(15);
+/// How long daemons may take to end at the end of the job.
+pub const DAEMON_END: Duration = Duration::from_secs(3);
+/// Output of one host that may be on its way to the launcher, in bytes.
+pub const HOST_WINDOW_BYTES: u64 = 1 << 20;
+/// Input of one rank that may be on its way to it, in bytes.
+pub const INPUT_WINDOW_BYTES: u64 = 256 << 10;
+/// Bytes towards a host that may wait before it counts as stuck.
+pub const LINK_WAITING_MAX_BYTES: usize = 64 << 20;
+/// What may stand before the greeting of a daemon (a shell's start-up files print it), in bytes.
+pub const PREAMBLE_MAX_BYTES: usize = 64 << 10;
+/// Open files per host that the launcher reaches itself.
+pub const OPEN_FILES_PER_HOST: u64 = 3;
 /// Open files that the launcher needs besides those of the ranks.
 pub const OPEN_FILES_OWN: u64 = 32;
 /// Open files that the launcher needs per rank: its two outputs, its control channel, its input.
@@ -53,6 +75,17 @@ pub fn table() -> Vec<(&'static str, String)> {
     let mut all = of!(
         "mpiexec ",
         RANKS_MAX,
+        RANKS_OF_A_JOB_MAX,
+        FAN_OUT,
+        SILENCE,
+        PINGS_PER_SILENCE,
+        DAEMON_START,
+        DAEMON_END,
+        HOST_WINDOW_BYTES,
+        INPUT_WINDOW_BYTES,
+        LINK_WAITING_MAX_BYTES,
+        PREAMBLE_MAX_BYTES,
+        OPEN_FILES_PER_HOST,
         SIMULTANEOUS,
         KILL_AFTER_FAILURE,
         KILL_AFTER_SIGNAL,
@@ -89,6 +122,10 @@ pub fn table() -> Vec<(&'static str, String)> {
     all.extend(of!(
         "mpi-wire ",
         wire::STARTUP_FRAME_MAX_BYTES,
+        wire::DAEMON_FRAME_MAX_BYTES,
+        wire::DAEMON_PIECE_MAX_BYTES,
+        wire::DAEMON_LIST_MAX,
+        wire::HOSTS_MAX,
         wire::KEY_MAX_BYTES,
         wire::VALUE_MAX_BYTES,
         wire::TEXT_MAX_BYTES,

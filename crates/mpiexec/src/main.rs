@@ -8,17 +8,22 @@
 
 mod cargo;
 mod cli;
+mod daemon;
 mod error;
 mod find;
 mod guard;
+mod hosts;
 mod job;
 mod limits;
+mod link;
+mod outside;
 mod plan;
 mod settings;
+mod topology;
 
 use cli::{UsageError, Words, configfile, help, parse};
 use error::LaunchError;
-use settings::{Job, Outside, Oversubscribe};
+use settings::{Job, Outside, Oversubscribe, ShowMap};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,6 +35,9 @@ fn main() -> ExitCode {
             guard::run(&id.to_string_lossy());
             return ExitCode::SUCCESS;
         }
+    }
+    if let Some((_, rest)) = words.split_first().filter(|(word, _)| *word == hosts::launcher::WORD) {
+        return ExitCode::from(daemon::run(rest));
     }
     let outcome = match words.as_slice() {
         [word, id, fd] if word == mpi_pmi::LAUNCHER_WORD => {
@@ -66,7 +74,10 @@ fn run(words: Vec<OsString>) -> Result<i32, LaunchError> {
     let job = Job::new(words, &outside)?;
     let plan = plan::Plan::new(&job)?;
     if job.dry_run {
-        print(&plan.describe());
+        print(&match job.show_map {
+            ShowMap::Json => plan.json(|rank| (plan.processors_of(rank), None)) + "\n",
+            _ => plan.describe(),
+        });
         return Ok(0);
     }
     if job.oversubscribe == Oversubscribe::Remark && !job.quiet {

@@ -3,12 +3,15 @@
 use crate::cli::UsageError;
 use crate::error::LaunchError;
 use crate::find;
-use crate::settings::{Job, Oversubscribe, StdinTo, What};
+use crate::hosts::launcher::shown;
+use crate::hosts::{self, Host};
+use crate::settings::{Job, StdinTo, What};
+use crate::topology::Topology;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A program that can be started.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ready {
     /// Absolute path of the executable.
     pub executable: PathBuf,
@@ -22,30 +25,77 @@ pub struct Ready {
     pub env: Vec<(String, String)>,
 }
 
+/// A program as it is asked for: each host looks for it by itself.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Name or path.
+    pub name: OsString,
+    /// Directories to look through first.
+    pub path: Option<String>,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Its directory, where it is not the launcher's.
+    pub wdir: Option<PathBuf>,
+    /// Its variables.
+    pub env: Vec<(String, String)>,
+}
+
+impl Wanted {
+    /// Looks for it on this machine, which is called `host`; `search` is the list in PATH.
+    ///
+    /// # Errors
+    /// [`LaunchError`] naming host and path.
+    pub fn ready(&self, search: Option<&std::ffi::OsStr>, host: &str) -> Result<Ready, LaunchError> {
+        if let Some(wdir) = &self.wdir {
+            find::directory(wdir, host)?;
+        }
+        let executable = find::program(&self.name, self.path.as_deref(), search, self.wdir.as_deref(), host)?;
+        Ok(self.as_if_at(executable))
+    }
+
+    fn as_if_at(&self, executable: PathBuf) -> Ready {
+        Ready {
+            executable,
+            name: self.name.clone(),
+            arguments: self.arguments.clone(),
+            wdir: self.wdir.clone(),
+            env: self.env.clone(),
+        }
+    }
+}
+
 /// One rank of the plan.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Place {
     /// Index of its program.
     pub program: usize,
-    /// Processors that it is bound to.
+    /// Index of its host.
+    pub host: usize,
+    /// Its place among the ranks of its world on that host.
+    pub node_slot: usize,
+    /// Processors of this machine that it is bound to.
     pub processors: Option<Vec<usize>>,
 }
 
 /// The whole job, ready to start.
 #[derive(Debug)]
 pub struct Plan {
-    /// The programs.
+    /// The programs; of one that no rank of this machine runs, the path is only its name.
     pub programs: Vec<Ready>,
+    /// The programs for other hosts.
+    pub wanted: Vec<Wanted>,
     /// The ranks, in order.
     pub ranks: Vec<Place>,
-    /// Name of this host.
+    /// The hosts that have ranks.
+    pub hosts: Vec<Host>,
+    /// Name of this machine.
     pub host: String,
-    /// Processors that the job may use.
+    /// Processors of this machine that the job may use.
     pub processors: Vec<usize>,
 }
 
 impl Plan {
-    /// Finds the programs, builds what is to be built, places the ranks.
+    /// Places the ranks, builds what is to be built, finds the programs of this machine's ranks.
     ///
     /// # Errors
     /// [`LaunchError`]; nothing has been started then.
@@ -55,40 +105,65 @@ impl Plan {
             some => some,
         };
         let host = mpi_pmi::host_name();
-        let counts: Vec<usize> = job.programs.iter().map(|p| p.count.unwrap_or(processors.len())).collect();
-        let size: usize = counts.iter().sum();
-        check_size(job, size, &host, processors.len())?;
-        let programs =
-            job.programs.iter().map(|p| ready(p, &host, job.quiet)).collect::<Result<Vec<_>, _>>()?;
-        let ranks = counts
-            .iter()
-            .enumerate()
-            .flat_map(|(program, count)| std::iter::repeat_n(program, *count))
-            .enumerate()
-            .map(|(rank, program)| Place {
-                program,
-                processors: job
-                    .bind_to_core
-                    .then(|| processors.get(rank % processors.len()).copied().into_iter().collect()),
-            })
-            .collect();
-        Ok(Plan { programs, ranks, host, processors })
+        let placement = hosts::placement(job, &host, processors.len())?;
+        check_stdin(job, placement.ranks.len())?;
+        let mut per_host = vec![0; placement.hosts.len()];
+        let mut ranks: Vec<Place> = Vec::new();
+        for (program, host) in placement.ranks {
+            let Some(next) = per_host.get_mut(host) else { continue };
+            ranks.push(Place { program, host, node_slot: *next, processors: None });
+            *next += 1;
+        }
+        let wanted = job.programs.iter().map(|p| wanted(p, job.quiet)).collect::<Result<Vec<_>, _>>()?;
+        let mut plan = Plan { programs: Vec::new(), wanted, ranks, hosts: placement.hosts, host, processors };
+        plan.lay_out(job);
+        plan.find_programs()?;
+        Ok(plan)
     }
 
-    /// The line for more ranks than processors, where there are.
+    /// Gives the ranks of this machine their processors.
+    fn lay_out(&mut self, job: &Job) {
+        let here = self.hosts.iter().position(|host| host.here);
+        let own: Vec<&mut Place> = self.ranks.iter_mut().filter(|place| Some(place.host) == here).collect();
+        let layout = Topology::read(&self.processors).layout(own.len(), job.map_by, job.bind_to);
+        own.into_iter().zip(layout).for_each(|(place, processors)| place.processors = processors);
+    }
+
+    fn find_programs(&mut self) -> Result<(), LaunchError> {
+        let search = std::env::var_os("PATH");
+        for (at, wanted) in self.wanted.iter().enumerate() {
+            let runs_here = self.ranks.iter().any(|place| place.program == at && self.is_here(place.host));
+            self.programs.push(match runs_here {
+                true => wanted.ready(search.as_deref(), &self.host)?,
+                false => wanted.as_if_at(PathBuf::from(&wanted.name)),
+            });
+        }
+        Ok(())
+    }
+
+    /// The host is this machine.
+    pub fn is_here(&self, host: usize) -> bool {
+        self.hosts.get(host).is_some_and(|host| host.here)
+    }
+
+    /// What a host is called.
+    pub fn host_name(&self, host: usize) -> &str {
+        self.hosts.get(host).map_or(self.host.as_str(), |host| host.name.as_str())
+    }
+
+    /// The ranks of a host, in order.
+    pub fn ranks_of(&self, host: usize) -> impl Iterator<Item = (usize, &Place)> {
+        self.ranks.iter().enumerate().filter(move |(_, place)| place.host == host)
+    }
+
+    /// The line for more ranks than processors on this machine, where there are.
     pub fn oversubscription(&self) -> Option<String> {
-        let (ranks, processors) = (self.ranks.len(), self.processors.len());
-        (ranks > processors).then(|| {
-            format!(
-                "{ranks} ranks share {processors} {} of {} (--oversubscribe: say nothing; \
-                 --no-oversubscribe: refuse)",
-                if processors == 1 { "processor" } else { "processors" },
-                self.host
-            )
-        })
+        let here = self.hosts.iter().position(|host| host.here)?;
+        let (ranks, processors) = (self.ranks_of(here).count(), self.processors.len());
+        (ranks > processors).then(|| oversubscription(ranks, processors, &self.host))
     }
 
-    /// Processors that the ranks may use together.
+    /// Processors that the ranks of this machine may use together.
     pub fn processors_used(&self) -> usize {
         let bound = self.ranks.iter().filter_map(|place| place.processors.as_ref());
         let used: std::collections::BTreeSet<usize> = bound.flatten().copied().collect();
@@ -100,15 +175,19 @@ impl Plan {
         use std::fmt::Write;
         let mut out = String::new();
         for (rank, place) in self.ranks.iter().enumerate() {
-            let processors = place.processors.as_ref().unwrap_or(&self.processors);
-            let _ = write!(out, "rank {rank}: {}, processors {}: ", self.host, ranges(processors));
+            let _ = write!(out, "rank {rank}: {}", self.host_name(place.host));
+            if self.is_here(place.host) {
+                let processors = place.processors.as_ref().unwrap_or(&self.processors);
+                let _ = write!(out, ", processors {}", ranges(processors));
+            }
+            out.push_str(": ");
             let Some(program) = self.programs.get(place.program) else { continue };
             for (name, value) in &program.env {
-                let _ = write!(out, "{name}={} ", quoted(value.as_ref()));
+                let _ = write!(out, "{name}={} ", shown(value.as_ref()));
             }
-            let _ = write!(out, "{}", quoted(program.executable.as_os_str()));
+            let _ = write!(out, "{}", shown(program.executable.as_os_str()));
             for argument in &program.arguments {
-                let _ = write!(out, " {}", quoted(argument));
+                let _ = write!(out, " {}", shown(argument));
             }
             if let Some(wdir) = &program.wdir {
                 let _ = write!(out, " (in {})", wdir.display());
@@ -117,48 +196,62 @@ impl Plan {
         }
         out
     }
+
+    /// The map as JSON: an array with an object per rank. `known` gives processors and process id of
+    /// a rank that runs.
+    pub fn json(&self, known: impl Fn(usize) -> (Option<Vec<usize>>, Option<u32>)) -> String {
+        let one = |(rank, place): (usize, &Place)| {
+            let (processors, pid) = known(rank);
+            let program = self.programs.get(place.program);
+            serde_json::json!({
+                "rank": rank,
+                "host": self.host_name(place.host),
+                "processors": processors,
+                "pid": pid,
+                "program": program.map(|p| p.name.to_string_lossy()),
+            })
+        };
+        let all: Vec<serde_json::Value> = self.ranks.iter().enumerate().map(one).collect();
+        serde_json::Value::Array(all).to_string()
+    }
+
+    /// Processors of a rank that has not started: known of this machine.
+    pub fn processors_of(&self, rank: usize) -> Option<Vec<usize>> {
+        let place = self.ranks.get(rank).filter(|place| self.is_here(place.host))?;
+        Some(place.processors.clone().unwrap_or_else(|| self.processors.clone()))
+    }
 }
 
-fn check_size(job: &Job, size: usize, host: &str, processors: usize) -> Result<(), LaunchError> {
-    if size > crate::limits::RANKS_MAX {
-        let message = format!("{size} ranks on {host}: at most {}", crate::limits::RANKS_MAX);
-        return Err(UsageError::new(message).into());
-    }
-    if job.oversubscribe == Oversubscribe::Refuse && size > processors {
-        let message = format!(
-            "--no-oversubscribe: {host} has {processors} processors for this job, which needs {size}"
-        );
-        return Err(UsageError::new(message).into());
-    }
+/// The line for more ranks than processors.
+pub fn oversubscription(ranks: usize, processors: usize, host: &str) -> String {
+    format!(
+        "{ranks} ranks share {processors} {} of {host} (--oversubscribe: say nothing; \
+         --no-oversubscribe: refuse)",
+        if processors == 1 { "processor" } else { "processors" },
+    )
+}
+
+fn check_stdin(job: &Job, size: usize) -> Result<(), UsageError> {
     match job.stdin {
         StdinTo::Rank(rank) if rank >= size => {
-            let message = format!("-stdin {rank}: the job has ranks 0 to {}", size - 1);
-            Err(UsageError::new(message).into())
+            let there =
+                if size == 1 { String::from("rank 0 only") } else { format!("ranks 0 to {}", size - 1) };
+            Err(UsageError::new(format!("{}: the job has {there}", job.stdin_said)))
         }
         _ => Ok(()),
     }
 }
 
-fn ready(program: &crate::settings::Program, host: &str, quiet: bool) -> Result<Ready, LaunchError> {
-    if let Some(wdir) = &program.wdir {
-        find::directory(wdir, host)?;
-    }
-    let (executable, name) = match &program.what {
-        What::Named(name) => {
-            let executable = find::program(name, program.path.as_deref(), program.wdir.as_deref(), host)?;
-            (executable, name.clone())
-        }
-        What::Cargo(target) => {
-            let executable = crate::cargo::build(target, quiet)?;
-            let name = executable.clone().into_os_string();
-            (executable, name)
-        }
+fn wanted(program: &crate::settings::Program, quiet: bool) -> Result<Wanted, LaunchError> {
+    let name = match &program.what {
+        What::Named(name) => name.clone(),
+        What::Cargo(target) => crate::cargo::build(target, quiet)?.into_os_string(),
     };
-    Ok(Ready {
-        executable,
+    Ok(Wanted {
         name,
+        path: program.path.clone(),
         arguments: program.arguments.clone(),
-        wdir: program.wdir.clone(),
+        wdir: program.wdir.as_deref().map(Path::to_path_buf),
         env: program.env.clone(),
     })
 }
@@ -176,28 +269,11 @@ pub fn ranges(numbers: &[usize]) -> String {
     parts.iter().map(show).collect::<Vec<_>>().join(",")
 }
 
-/// A word as a shell reads it.
-fn quoted(word: &std::ffi::OsStr) -> String {
-    let word = word.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.into_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     #[test]
     fn numbers_are_shown_as_ranges() {
         assert_eq!(super::ranges(&[0, 1, 2, 4, 6, 7]), "0-2,4,6-7");
         assert_eq!(super::ranges(&[]), "");
-    }
-
-    #[test]
-    fn words_can_be_pasted_into_a_shell() {
-        assert_eq!(super::quoted("a/b".as_ref()), "a/b");
-        assert_eq!(super::quoted("it's".as_ref()), r"'it'\''s'");
-        assert_eq!(super::quoted("".as_ref()), "''");
     }
 }

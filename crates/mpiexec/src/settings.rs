@@ -1,25 +1,16 @@
 //! What the options mean: flag beats environment beats file beats default.
 
-use crate::cli::configfile::{self, Default as FileDefault};
 use crate::cli::table::{OPTIONS, Opt, Takes};
 use crate::cli::{Given, Section, UsageError, Words};
+use crate::hosts::hostfile::{self, Entry};
+use crate::hosts::launcher::Launcher;
 use crate::limits;
+pub use crate::outside::Outside;
+use crate::outside::{Origin, Values};
+use crate::topology::{BindTo, MapBy};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Where a value comes from.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Origin {
-    /// The command line, where it is spelled so.
-    Flag(String),
-    /// This variable.
-    Environment(String),
-    /// This place in the configuration file.
-    File(String),
-    /// Nowhere.
-    Default,
-}
 
 /// A job as it is wanted.
 #[derive(Debug)]
@@ -34,6 +25,8 @@ pub struct Job {
     pub timestamp: bool,
     /// Who reads standard input.
     pub stdin: StdinTo,
+    /// The option that says so, as it was given.
+    pub stdin_said: String,
     /// End after this time.
     pub timeout: Option<Duration>,
     /// Print all exit statuses.
@@ -44,10 +37,24 @@ pub struct Job {
     pub quiet: bool,
     /// More ranks than processors.
     pub oversubscribe: Oversubscribe,
-    /// One processor per rank.
-    pub bind_to_core: bool,
+    /// The hosts of the hostfile.
+    pub hostfile: Option<Vec<Entry>>,
+    /// Ranks on each host.
+    pub ppn: Option<usize>,
+    /// In which order hosts and processors are filled.
+    pub map_by: MapBy,
+    /// What ranks are bound to.
+    pub bind_to: BindTo,
+    /// How other hosts are reached.
+    pub launcher: Launcher,
+    /// The launcher is not there on other hosts: it is copied.
+    pub copy_self: bool,
+    /// Hosts that each host starts.
+    pub fan_out: u32,
+    /// How long a host may be silent.
+    pub silence: Duration,
     /// Print the map.
-    pub show_map: bool,
+    pub show_map: ShowMap,
     /// Start nothing.
     pub dry_run: bool,
     /// The error handler that ranks start with.
@@ -63,6 +70,8 @@ pub struct Program {
     pub what: What,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// The hosts that it may run on.
+    pub hosts: Option<Vec<Entry>>,
     /// Its directory.
     pub wdir: Option<PathBuf>,
     /// Where it is looked for first.
@@ -108,6 +117,17 @@ pub enum StdinTo {
     None,
 }
 
+/// Whether, and how, the map is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ShowMap {
+    /// Not at all.
+    No,
+    /// A line per rank.
+    Lines,
+    /// As JSON.
+    Json,
+}
+
 /// What to do with more ranks than processors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Oversubscribe {
@@ -117,92 +137,6 @@ pub enum Oversubscribe {
     Silent,
     /// Refuse.
     Refuse,
-}
-
-/// Defaults from outside the command line.
-#[derive(Debug, Default)]
-pub struct Outside {
-    environment: Vec<(&'static Opt, String)>,
-    file: Vec<FileDefault>,
-}
-
-impl Outside {
-    /// Reads the environment and the configuration file.
-    ///
-    /// # Errors
-    /// [`UsageError`] naming the variable, or file, line and column.
-    pub fn read() -> Result<Outside, UsageError> {
-        let mut environment = Vec::new();
-        for opt in OPTIONS.iter().filter(|opt| opt.has_default()) {
-            if let Some(value) = std::env::var_os(opt.variable()) {
-                let value = value
-                    .into_string()
-                    .map_err(|v| UsageError::new(format!("{}={v:?}: not UTF-8", opt.variable())))?;
-                environment.push((opt, value));
-            }
-        }
-        Ok(Outside { environment, file: config_file()? })
-    }
-}
-
-fn config_file() -> Result<Vec<FileDefault>, UsageError> {
-    let (path, asked_for) = match std::env::var_os("MPIEXEC_CONFIG") {
-        Some(path) => (PathBuf::from(path), true),
-        None => {
-            let base = std::env::var_os("XDG_CONFIG_HOME")
-                .map(PathBuf::from)
-                .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config")));
-            let Some(base) = base else { return Ok(Vec::new()) };
-            (base.join("mpiexec.conf"), false)
-        }
-    };
-    match std::fs::read_to_string(&path) {
-        Ok(text) => configfile::defaults(&path.display().to_string(), &text),
-        Err(e) if !asked_for && e.kind() != std::io::ErrorKind::InvalidData => Ok(Vec::new()),
-        Err(e) => Err(UsageError::new(format!("{}: {e}", path.display()))),
-    }
-}
-
-/// Values by option, with the precedence of their origins.
-struct Values<'a> {
-    given: &'a [Given],
-    outside: &'a Outside,
-}
-
-impl Values<'_> {
-    fn find(&self, name: &str) -> Option<(&str, Origin)> {
-        if let Some(given) = self.given.iter().rev().find(|given| given.opt.name == name) {
-            return Some((&given.value, Origin::Flag(given.spelled.clone())));
-        }
-        if let Some((opt, value)) = self.outside.environment.iter().find(|(opt, _)| opt.name == name) {
-            return Some((value, Origin::Environment(opt.variable())));
-        }
-        let (_, value, place) = self.outside.file.iter().rev().find(|(opt, ..)| opt.name == name)?;
-        Some((value, Origin::File(place.clone())))
-    }
-
-    fn get(&self, name: &str) -> Option<&str> {
-        self.find(name).map(|(value, _)| value)
-    }
-
-    fn flag(&self, name: &str) -> Result<bool, UsageError> {
-        match self.get(name) {
-            None | Some("0" | "false" | "no" | "off" | "") => Ok(false),
-            Some("1" | "true" | "yes" | "on") => Ok(true),
-            Some(_) => Err(self.bad(name, "expected yes or no")),
-        }
-    }
-
-    /// An error that names the option, its value and where it was set.
-    fn bad(&self, name: &str, reason: &str) -> UsageError {
-        UsageError::new(match self.find(name) {
-            Some((value, Origin::Environment(variable))) => format!("{variable}={value:?}: {reason}"),
-            Some((value, Origin::File(place))) => format!("{place}: {name} = {value:?}: {reason}"),
-            Some((value, Origin::Flag(spelled))) => format!("{spelled} {value:?}: {reason}"),
-            Some((value, Origin::Default)) => format!("-{name} {value:?}: {reason}"),
-            None => format!("-{name}: {reason}"),
-        })
-    }
 }
 
 impl Job {
@@ -218,26 +152,42 @@ impl Job {
             words.sections.iter().map(|s| program(s, outside)).collect::<Result<Vec<_>, UsageError>>()?;
         Ok(Job {
             programs,
-            env: words
-                .job
-                .iter()
-                .filter(|given| given.opt.name == "genv")
-                .map(|given| pair(&given.value))
-                .collect::<Result<Vec<_>, _>>()?,
+            env: variables(&words, &values)?,
             tag: values.flag("tag-output")?,
             timestamp: values.flag("timestamp-output")?,
             stdin: stdin_to(&values)?,
+            stdin_said: values.said("stdin"),
             timeout: timeout(&values)?,
             print_all: values.flag("print-all-exitcodes")?,
             verbose: values.flag("verbose")?,
             quiet: values.flag("quiet")?,
             oversubscribe,
-            bind_to_core: match values.get("bind-to") {
-                None | Some("none") => false,
-                Some("core") => true,
-                Some(_) => return Err(values.bad("bind-to", "expected core or none")),
+            hostfile: hostfile_of(&values)?,
+            ppn: values.number("ppn", 1, limits::RANKS_MAX)?,
+            map_by: match values.get("map-by") {
+                None => MapBy::default(),
+                Some(word) => MapBy::named(word)
+                    .ok_or_else(|| values.bad("map-by", "expected slot, node, core, socket or numa"))?,
             },
-            show_map: values.flag("show-map")?,
+            bind_to: match values.get("bind-to") {
+                None => BindTo::default(),
+                Some(word) => BindTo::named(word)
+                    .ok_or_else(|| values.bad("bind-to", "expected none, hwthread, core, socket or numa"))?,
+            },
+            launcher: match values.get("launcher") {
+                None => Launcher::Ssh,
+                Some(text) => Launcher::named(text).map_err(|reason| values.bad("launcher", &reason))?,
+            },
+            copy_self: values.flag("copy-self")?,
+            fan_out: values.number("fan-out", 1, hostfile::HOSTS_MAX)?.map_or(limits::FAN_OUT, |n| n as u32),
+            silence: silence(&values)?,
+            show_map: match values.get("show-map") {
+                Some("json") => ShowMap::Json,
+                _ if values.flag("show-map").map_err(|_| values.bad("show-map", "expected json"))? => {
+                    ShowMap::Lines
+                }
+                _ => ShowMap::No,
+            },
             dry_run: values.flag("dry-run")?,
             errhandler: errhandler(&values)?,
         })
@@ -260,17 +210,55 @@ fn agree(given: &[Given]) -> Result<(), UsageError> {
 }
 
 fn oversubscribe(words: &Words, values: &Values<'_>) -> Result<Oversubscribe, UsageError> {
-    // On the command line the later of the two wins; a flag beats the other's variable.
-    let last = words.job.iter().rev().find(|given| given.opt.name.ends_with("oversubscribe"));
-    let refuse = match last {
-        Some(given) => given.opt.name == "no-oversubscribe",
-        None => values.flag("no-oversubscribe")?,
-    };
+    let spelled = |name: &str| words.job.iter().find(|g| g.opt.name == name).map(|g| &g.spelled);
+    if let (Some(yes), Some(no)) = (spelled("oversubscribe"), spelled("no-oversubscribe")) {
+        return Err(UsageError::new(format!("{yes} and {no}: give one of them")));
+    }
+    // A flag beats the other's variable.
+    let refuse = spelled("no-oversubscribe").is_some()
+        || (spelled("oversubscribe").is_none() && values.flag("no-oversubscribe")?);
     Ok(match (refuse, values.flag("oversubscribe")?) {
         (true, _) => Oversubscribe::Refuse,
         (false, true) => Oversubscribe::Silent,
         (false, false) => Oversubscribe::Remark,
     })
+}
+
+/// Variables that all ranks get.
+fn variables(words: &Words, values: &Values<'_>) -> Result<Vec<(String, String)>, UsageError> {
+    let mut all = Vec::new();
+    if let Some(name) = values.get("iface") {
+        all.push((String::from("MPI_IFACE"), name.to_owned()));
+    }
+    if let Some(range) = values.get("port-range") {
+        let ends = range.split_once('-').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+        if !ends.is_some_and(|(a, b): (u16, u16)| a > 0 && a <= b) {
+            return Err(values.bad("port-range", "expected FIRST-LAST, ports from 1 to 65535"));
+        }
+        all.push((String::from("MPI_PORT_RANGE"), range.to_owned()));
+    }
+    for given in words.job.iter().filter(|given| given.opt.name == "genv") {
+        all.push(pair(&given.value)?);
+    }
+    Ok(all)
+}
+
+/// The hosts of the hostfile, if one is given.
+fn hostfile_of(values: &Values<'_>) -> Result<Option<Vec<Entry>>, UsageError> {
+    let Some(path) = values.get("hostfile") else { return Ok(None) };
+    let text = std::fs::read_to_string(path).map_err(|e| values.bad("hostfile", &e.to_string()))?;
+    let hosts = hostfile::file(&text).map_err(|fault| UsageError::new(format!("{path}:{fault}")))?;
+    match hosts.is_empty() {
+        true => Err(values.bad("hostfile", "no host in this file")),
+        false => Ok(Some(hosts)),
+    }
+}
+
+fn silence(values: &Values<'_>) -> Result<Duration, UsageError> {
+    let Some(text) = values.get("silence") else { return Ok(limits::SILENCE) };
+    let seconds = text.parse::<f64>().ok().filter(|s| (1.0..=86400.0).contains(s));
+    let seconds = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
+    seconds.ok_or_else(|| values.bad("silence", "expected a number of seconds from 1 to 86400"))
 }
 
 fn stdin_to(values: &Values<'_>) -> Result<StdinTo, UsageError> {
@@ -311,16 +299,24 @@ fn program(section: &Section, outside: &Outside) -> Result<Program, UsageError> 
     let values = Values { given: &section.options, outside };
     let count = match values.get("n").map(str::parse::<usize>) {
         None => None,
-        Some(Ok(count)) if (1..=limits::RANKS_MAX).contains(&count) => Some(count),
+        Some(Ok(count)) if (1..=limits::RANKS_OF_A_JOB_MAX).contains(&count) => Some(count),
         Some(Ok(0)) => return Err(values.bad("n", "a program needs at least 1 rank")),
-        Some(Ok(_)) => return Err(values.bad("n", &format!("at most {} ranks", limits::RANKS_MAX))),
+        Some(Ok(_)) => return Err(values.bad("n", &format!("at most {} ranks", limits::RANKS_OF_A_JOB_MAX))),
         Some(Err(_)) => return Err(values.bad("n", "expected a number of ranks, 1 or more")),
     };
     check_machine(&values)?;
+    check_soft(&values)?;
+    let hosts = values.get("host").map(hostfile::list).transpose();
+    let hosts = hosts.map_err(|e| values.bad("host", &format!("character {}: {}", e.column, e.reason)))?;
     let mut words = section.words.iter().cloned();
     let what = match (cargo_target(&values)?, section.words.is_empty()) {
         (Some(target), _) => What::Cargo(target),
-        (None, false) => What::Named(words.next().unwrap_or_default()),
+        (None, false) => match words.next().unwrap_or_default() {
+            name if name.is_empty() => {
+                return Err(UsageError::new("the name of the program is an empty word (\"\")"));
+            }
+            name => What::Named(name),
+        },
         (None, true) => {
             return Err(UsageError::new("no program is given; mpiexec --help shows how it is used"));
         }
@@ -330,20 +326,15 @@ fn program(section: &Section, outside: &Outside) -> Result<Program, UsageError> 
         count,
         what,
         arguments: words.collect(),
+        hosts,
         wdir: values.get("wdir").map(PathBuf::from),
         path: values.get("path").map(str::to_owned),
         env: env.map(|given| pair(&given.value)).collect::<Result<Vec<_>, _>>()?,
     })
 }
 
-/// `-host` and `-arch` can only say what is so.
+/// `-arch` can only say what is so.
 fn check_machine(values: &Values<'_>) -> Result<(), UsageError> {
-    let own = mpi_pmi::host_name();
-    for host in values.get("host").unwrap_or_default().split(',').filter(|h| !h.is_empty()) {
-        if !is_this_host(host, &own) {
-            return Err(values.bad("host", &format!("this release runs jobs on one machine, which is {own}")));
-        }
-    }
     match values.get("arch") {
         Some(arch) if arch != std::env::consts::ARCH => {
             Err(values.bad("arch", &format!("this machine is {}", std::env::consts::ARCH)))
@@ -352,10 +343,18 @@ fn check_machine(values: &Values<'_>) -> Result<(), UsageError> {
     }
 }
 
-/// `host`, with or without a number of slots, is the machine `own`.
-pub fn is_this_host(host: &str, own: &str) -> bool {
-    let name = host.split(':').next().unwrap_or(host);
-    name == own || name == "localhost" || host.starts_with("127.") || host == "::1"
+/// `-soft` is a list of numbers and of triplets `a:b:c` as in the MPI standard; what it allows, `-n`
+/// decides.
+fn check_soft(values: &Values<'_>) -> Result<(), UsageError> {
+    let Some(text) = values.get("soft") else { return Ok(()) };
+    let triplet = |part: &str| {
+        let numbers: Option<Vec<i64>> = part.split(':').map(|n| n.trim().parse().ok()).collect();
+        numbers.is_some_and(|n| n.len() <= 3 && n.get(2) != Some(&0))
+    };
+    match text.split(',').all(triplet) {
+        true => Ok(()),
+        false => Err(values.bad("soft", "expected numbers of ranks such as 1,2,4 or 2:8:2")),
+    }
 }
 
 fn cargo_target(values: &Values<'_>) -> Result<Option<CargoTarget>, UsageError> {
@@ -431,6 +430,10 @@ fn unset(opt: &Opt) -> &'static str {
     match (opt.name, opt.takes) {
         ("stdin", _) => "0",
         ("bind-to", _) => "none",
+        ("map-by", _) => "slot",
+        ("launcher", _) => "ssh",
+        ("fan-out", _) => "16",
+        ("silence", _) => "30",
         (_, Takes::Flag) => "no",
         _ => "unset",
     }
@@ -464,7 +467,7 @@ mod tests {
             ("-n -1 a", "-n \"-1\": expected"),
             ("-n x a", "-n \"x\": expected"),
             ("-n 99999999999999999999 a", "-n \"99999999999999999999\": expected"),
-            ("-n 5000 a", "-n \"5000\": at most 4096"),
+            ("-n 5000000 a", "-n \"5000000\": at most 1048576"),
             ("-np 0 a", "-np \"0\": a program needs"),
             ("-n 2 -np 3 a", "-n \"2\" and -np \"3\": give one of them"),
             ("--timeout 2 --timeout 3 a", "--timeout \"2\" and --timeout \"3\": give one"),
@@ -474,7 +477,19 @@ mod tests {
             ("--timeout=1e300 a", "--timeout \"1e300\""),
             ("--stdin some a", "--stdin \"some\""),
             ("--bind-to moon a", "--bind-to \"moon\""),
-            ("--hosts nowhere a", "--hosts \"nowhere\": this release"),
+            ("--hosts a,,b a", "--hosts \"a,,b\": character 3: expected the name"),
+            ("--hostfile /no/such/file a", "--hostfile \"/no/such/file\": No such file"),
+            ("--ppn 0 a", "--ppn \"0\": expected a number from 1"),
+            ("--map-by moon a", "--map-by \"moon\": expected slot"),
+            ("--launcher rsh a", "--launcher \"rsh\": expected ssh"),
+            ("--launcher exec:x a", "--launcher \"exec:x\": expected {command}"),
+            ("--port-range 9-1 a", "--port-range \"9-1\": expected FIRST-LAST"),
+            ("--silence 0 a", "--silence \"0\": expected"),
+            ("--fan-out 0 a", "--fan-out \"0\": expected"),
+            ("--show-map=xml a", "--show-map \"xml\": expected json"),
+            ("--soft zz a", "--soft \"zz\": expected numbers"),
+            ("--soft 1:2:0 a", "--soft \"1:2:0\": expected numbers"),
+            ("--oversubscribe --no-oversubscribe a", "--oversubscribe and --no-oversubscribe: give one"),
             ("--release a", "--release \"true\": goes with"),
             ("--example a --bin b", "-example and -bin"),
             ("-x MPIEXEC_SURELY_NOT_SET a", "-x MPIEXEC_SURELY_NOT_SET: no such"),
@@ -503,9 +518,17 @@ mod tests {
     }
 
     #[test]
-    fn the_later_of_two_opposites_wins() {
+    fn oversubscription_has_three_ways() {
         assert_eq!(job("a").unwrap().oversubscribe, Oversubscribe::Remark);
-        assert_eq!(job("--no-oversubscribe --oversubscribe a").unwrap().oversubscribe, Oversubscribe::Silent);
-        assert_eq!(job("--oversubscribe --no-oversubscribe a").unwrap().oversubscribe, Oversubscribe::Refuse);
+        assert_eq!(job("--oversubscribe a").unwrap().oversubscribe, Oversubscribe::Silent);
+        assert_eq!(job("--no-oversubscribe a").unwrap().oversubscribe, Oversubscribe::Refuse);
+    }
+
+    #[test]
+    fn an_empty_name_is_no_program() {
+        let words = parse([OsString::from("")]).unwrap();
+        let error = Job::new(words, &Outside::default()).unwrap_err().to_string();
+        assert!(error.contains("empty word"), "{error}");
+        assert!(job("--soft 1,2:8:2 a").is_ok());
     }
 }

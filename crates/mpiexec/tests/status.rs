@@ -88,7 +88,10 @@ fn nothing_is_started_after_a_usage_error() {
         ("-n 2", "no program"),
         ("-n 5000 true", "4096"),
         ("-n 2 --stdin 2 true", "ranks 0 to 1"),
-        ("-n 1 --hostfile h true", "one machine"),
+        ("-n 1 --hostfile /no/such/file true", "--hostfile \"/no/such/file\": No such file"),
+        ("--stdin 7 -n 1 true", "--stdin \"7\": the job has rank 0 only"),
+        ("--oversubscribe --no-oversubscribe true", "give one of them"),
+        ("--soft zz true", "--soft \"zz\": expected"),
         ("--no-oversubscribe -n 4000 true", "which needs 4000"),
         ("-configfile /nonexistent", "/nonexistent"),
     ] {
@@ -150,7 +153,7 @@ fn a_cargo_example_is_built_and_run() {
     let done = Run::new("-q -n 2 --example rank -p mpiexec -- print:hello\\n").dir(package).done();
     assert_eq!((done.status, done.out.as_str()), (0, "hello\nhello\n"), "{done:?}");
     let done = Run::new("-q -n 2 --example no-such-example").dir(package).done();
-    assert_eq!(done.status, 3, "{done:?}");
+    assert_eq!(done.status, 2, "{done:?}");
     assert!(done.err.contains("no example \"no-such-example\"; there are: "), "{done:?}");
 }
 

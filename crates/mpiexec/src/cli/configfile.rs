@@ -69,7 +69,7 @@ pub fn defaults(name: &str, text: &str) -> Result<Vec<Default>, UsageError> {
 
 /// Splits a line into words as a shell does, with `'`, `"` and `\`; the error is the column of a
 /// quote that does not end.
-fn split(line: &str) -> Result<Vec<String>, usize> {
+pub fn split(line: &str) -> Result<Vec<String>, usize> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut chars = line.chars().enumerate();

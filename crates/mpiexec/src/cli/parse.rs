@@ -100,7 +100,7 @@ fn count_attached(name: &str) -> Option<(&'static Opt, Option<String>)> {
 
 /// Options of other launchers, and what stands for them here.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("N", "-n is the number of ranks"),
+    ("N", "-n is the number of ranks, --ppn that of each host"),
     ("c", "-n is the number of ranks"),
     (
         "mca",
@@ -110,7 +110,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("cpu-bind", "the option is --bind-to"),
     ("binding", "the option is --bind-to"),
     ("prepend-rank", "the option is -l"),
-    ("nolocal", "this release runs jobs on one machine"),
+    ("nolocal", "ranks run on the hosts that --hostfile or -host names, and on no other"),
 ];
 
 /// How much alike two names must be, from 0 to 1, for one to be a slip of the other.
@@ -183,13 +183,12 @@ mod tests {
             ("--nope a", "unknown option --nope"),
             ("-n", "-n needs N"),
             ("-env A", "-env needs a value"),
-            ("--hostfile h a", "--hostfile: this release runs jobs on one machine"),
             ("-file f a", "-file: the format"),
             ("-nx4 a", "unknown option -nx4; options of the program"),
             ("--timout 3 a", "unknown option --timout; did you mean --timeout?"),
             ("--tag-ouput a", "unknown option --tag-ouput; did you mean --tag-output?"),
             ("--mca btl self a", "unknown option --mca; there are no MCA parameters: MPI_BTL"),
-            ("-N 2 a", "unknown option -N; -n is the number of ranks"),
+            ("-N 2 a", "unknown option -N; -n is the number of ranks, --ppn"),
         ] {
             let error = words(line).unwrap_err();
             assert!(error.starts_with(expected), "{line}: {error}");

@@ -81,8 +81,6 @@ const STREAMS: &str = "Input and output";
 const ENDING: &str = "Ending";
 const HOSTS: &str = "Several hosts";
 
-const ONE_HOST: &str = "this release runs jobs on one machine";
-
 const fn opt(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -191,13 +189,22 @@ pub const OPTIONS: &[Opt] = {
         opt("no-default-features", &[], Flag, Program, CARGO, "build without the default features"),
         opt("oversubscribe", &[], Flag, Job, PLACEMENT, "more ranks than processors are meant: say nothing"),
         opt("no-oversubscribe", &[], Flag, Job, PLACEMENT, "refuse more ranks than processors"),
+        opt("ppn", &["perhost", "npernode"], Value("N"), Job, PLACEMENT, "N ranks on each host"),
+        opt(
+            "map-by",
+            &[],
+            Value("WHAT"),
+            Job,
+            PLACEMENT,
+            "slot: fill host by host (default); node: hosts in turn; core, socket, numa: these in turn",
+        ),
         opt(
             "bind-to",
             &[],
             Value("WHAT"),
             Job,
             PLACEMENT,
-            "core: one processor per rank; none: all (default)",
+            "hwthread, core, socket or numa: processors of each rank; none: all (default)",
         ),
         opt(
             "show-map",
@@ -205,7 +212,7 @@ pub const OPTIONS: &[Opt] = {
             Flag,
             Job,
             PLACEMENT,
-            "print each rank's host and processors, read back from the kernel",
+            "print each rank's host and processors, read back from the kernel (=json: as JSON)",
         ),
         opt("dry-run", &[], Flag, Job, PLACEMENT, "print what would be started, and start nothing"),
         opt("tag-output", &["l"], Flag, Job, STREAMS, "start each line with the rank that wrote it"),
@@ -227,13 +234,49 @@ pub const OPTIONS: &[Opt] = {
             "end the job after this time, and say what each rank waited for",
         ),
         opt("print-all-exitcodes", &[], Flag, Job, ENDING, "print every rank's exit status at the end"),
-        refused("hostfile", &["f", "machinefile"], "FILE", HOSTS, ONE_HOST),
-        opt("host", &["hosts"], Value("HOST"), Program, HOSTS, "only this machine's own name, or localhost"),
-        refused("ppn", &["map-by"], "N", HOSTS, ONE_HOST),
-        refused("launcher", &[], "NAME", HOSTS, ONE_HOST),
-        refused("iface", &[], "NAME", HOSTS, ONE_HOST),
-        refused("port-range", &[], "A-B", HOSTS, ONE_HOST),
-        refused("output-dir", &["output-from"], "DIR", HOSTS, "not in this release: use -l and a pipe"),
+        opt(
+            "hostfile",
+            &["f", "machinefile"],
+            Value("FILE"),
+            Job,
+            HOSTS,
+            "hosts for the ranks: host, host:N, host slots=N, user@host, [v6]:N, a[01-16]",
+        ),
+        opt(
+            "host",
+            &["hosts"],
+            Value("LIST"),
+            Program,
+            HOSTS,
+            "hosts for this program's ranks, with commas; of those in the hostfile, where one is given",
+        ),
+        opt(
+            "launcher",
+            &["bootstrap"],
+            Value("HOW"),
+            Job,
+            HOSTS,
+            "how hosts are reached: ssh (default), slurm, fork, or exec:COMMAND with {host} and {command}",
+        ),
+        opt("copy-self", &[], Flag, Job, HOSTS, "copy mpiexec to each host instead of finding it there"),
+        opt(
+            "fan-out",
+            &[],
+            Value("N"),
+            Job,
+            HOSTS,
+            "hosts that each host starts, itself among them one (16)",
+        ),
+        opt(
+            "silence",
+            &[],
+            Value("SECONDS"),
+            Job,
+            HOSTS,
+            "end the job when a host is not heard from for so long (30)",
+        ),
+        opt("iface", &[], Value("NAME"), Job, HOSTS, "network interface for the ranks' connections"),
+        opt("port-range", &[], Value("A-B"), Job, HOSTS, "ports for the ranks' connections"),
         Opt {
             name: "allow-run-as-root",
             aliases: &[],

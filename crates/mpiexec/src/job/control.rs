@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 #[derive(Debug)]
 pub struct Control {
     socket: UnixStream,
-    frames: Frames,
+    inbox: Inbox,
     out: Vec<u8>,
 }
 
@@ -24,21 +24,17 @@ pub struct Incoming {
     pub broken: Option<String>,
 }
 
-impl Control {
-    /// On a socket that does not block.
-    pub fn new(socket: UnixStream) -> Control {
-        Control { socket, frames: Frames::default(), out: Vec::new() }
-    }
+/// What a rank says, frame by frame.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    frames: Frames,
+}
 
-    /// Reads what is there, at most a buffer's length.
-    pub fn read(&mut self, buffer: &mut [u8]) -> Incoming {
+impl Inbox {
+    /// Adds bytes; gives the messages that are complete with them.
+    pub fn take(&mut self, bytes: &[u8]) -> Incoming {
         let mut incoming = Incoming::default();
-        match (&self.socket).read(buffer) {
-            Ok(0) => incoming.ended = true,
-            Ok(n) => self.frames.push(buffer.get(..n).unwrap_or_default()),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => incoming.ended = true,
-        }
+        self.frames.push(bytes);
         loop {
             let message = match self.frames.pop() {
                 Ok(None) => break,
@@ -54,6 +50,35 @@ impl Control {
             }
         }
         incoming
+    }
+}
+
+impl Control {
+    /// On a socket that does not block.
+    pub fn new(socket: UnixStream) -> Control {
+        Control { socket, inbox: Inbox::default(), out: Vec::new() }
+    }
+
+    /// Reads what is there, at most a buffer's length.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Incoming {
+        let (length, ended) = self.read_bytes(buffer);
+        Incoming { ended, ..self.inbox.take(buffer.get(..length).unwrap_or_default()) }
+    }
+
+    /// Reads bytes as they are: how many, and whether they are the last.
+    pub fn read_bytes(&mut self, buffer: &mut [u8]) -> (usize, bool) {
+        match (&self.socket).read(buffer) {
+            Ok(0) => (0, true),
+            Ok(n) => (n, false),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => (0, false),
+            Err(_) => (0, true),
+        }
+    }
+
+    /// Sends bytes as they are.
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+        self.flush();
     }
 
     /// Sends a message, or keeps it until the rank takes it.

@@ -37,6 +37,15 @@ pub fn source(to: StdinTo, rank: usize) -> Source {
     }
 }
 
+/// `rank` reads standard input.
+pub fn reads(to: StdinTo, rank: usize) -> bool {
+    match to {
+        StdinTo::Rank(r) => r == rank,
+        StdinTo::All => true,
+        StdinTo::None => false,
+    }
+}
+
 /// Copies standard input to the pipes of ranks.
 pub struct Feeder {
     stdin: BorrowedFd<'static>,

@@ -5,15 +5,18 @@
 //!    |------abort, signal, --timeout--------^
 //! ```
 
+mod begin;
 mod control;
 mod end;
-mod input;
+mod fleet;
+pub mod input;
 mod knot;
 mod mixer;
 mod picture;
+mod report;
 mod sink;
 mod spawn;
-mod start;
+pub mod start;
 mod streams;
 mod turn;
 mod world;
@@ -21,30 +24,28 @@ mod world;
 use crate::error::LaunchError;
 use crate::guard::{self, Guard};
 use crate::limits;
-use crate::plan::{Plan, ranges};
+use crate::plan::Plan;
 use crate::settings::Job;
+pub use begin::raise_open_files;
+use begin::{random_failed, segment, take_signals, world};
 use end::Failure;
-use input::{Feeder, Source};
+use fleet::Fleet;
+use input::Feeder;
 use mpi_pmi::names::Names;
 use mpi_pmi::server::{Action, Phase as RankPhase, Server};
-use mpi_wire::startup::{STARTUP_VERSION, ToRank, Welcome};
-use mpi_wire::waits::{Foreign, Wait};
-use nix::sched::{CpuSet, sched_getaffinity};
+use mpi_wire::startup::ToRank;
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, Signal, kill, killpg};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
-use picture::{Picture, Said, Then};
+use picture::{Picture, Said};
 use start::{Common, Rank};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use streams::Streams;
+use turn::Token;
 use world::{Links, Phase, World};
-
-/// The number of a process that is none of this job's, or not known to be.
-const UNKNOWN_SLOT: u32 = u32::MAX;
 
 /// Starts the job, sees it through, and gives its status.
 ///
@@ -91,6 +92,9 @@ struct Running<'a> {
     /// Id of the job; that of its first world.
     id: String,
     guard: Option<Guard>,
+    fleet: Fleet,
+    /// Index of this machine among the hosts of the plan; out of range where it is none of them.
+    here: usize,
     worlds: Vec<World>,
     links: Links,
     names: Names,
@@ -117,12 +121,17 @@ impl<'a> Running<'a> {
         let open_files = raise_open_files(size)?;
         let signals = take_signals()?;
         let mut streams = Streams::new(size, mixer::Tags { rank: job.tag, time: job.timestamp });
-        let guard = Guard::start(&id)
+        let guard = Guard::start(&guard::mark_of_job(&id))
             .map_err(|e| streams.message(&format!("mpiexec: no guard against kill -9 of mpiexec: {e}")))
             .ok();
+        let here = plan.hosts.iter().position(|host| host.here).unwrap_or(usize::MAX);
+        let node_size = plan.ranks_of(here).count().clamp(1, size.max(1));
         let common = Common {
-            segment: segment(size, &mut streams),
+            segment: segment(node_size, &mut streams),
             size,
+            node_size,
+            several: plan.hosts.len() > 1,
+            environment: None,
             env: job.env.clone(),
             errhandler: job.errhandler.clone(),
             scrub: start::foreign_variables(),
@@ -141,6 +150,8 @@ impl<'a> Running<'a> {
             signals,
             id,
             guard,
+            fleet: Fleet::new(&plan.hosts, job.fan_out, job.silence),
+            here,
             worlds: vec![World::new(server, common, 0..size, Vec::new())],
             links: Links::default(),
             names: Names::default(),
@@ -161,53 +172,6 @@ impl<'a> Running<'a> {
         };
         running.watch_signals()?;
         Ok(running)
-    }
-
-    /// Starts all ranks of the first world, serving those that run already.
-    fn start_ranks(&mut self) -> Result<(), LaunchError> {
-        let mut pipes: Vec<OwnedFd> = Vec::new();
-        for (rank, place) in self.plan.ranks.iter().enumerate() {
-            let Some(program) = self.plan.programs.get(place.program) else { continue };
-            let source = input::source(self.job.stdin, rank);
-            let common = &self.worlds[0].common;
-            let (started, pipe) = start::start(common, 0, rank, place, program, source, &self.plan.host)?;
-            pipes.extend(pipe);
-            self.take_in(started)?;
-            if rank % 8 == 7 {
-                self.turn(Some(Duration::ZERO))?;
-                if self.worlds[0].phase != Phase::Running {
-                    break;
-                }
-            }
-        }
-        self.all_started = true;
-        if self.job.show_map {
-            self.print_map();
-        }
-        if source_is_pipe(self.job, self.ranks.len()) {
-            let stdin = streams::standard_input();
-            self.feeder = Some(Feeder::new(stdin, pipes));
-            self.pump()?;
-        }
-        Ok(())
-    }
-
-    /// A rank has been started: it is one of the job from now on.
-    fn take_in(&mut self, rank: Rank) -> Result<(), LaunchError> {
-        let slot = self.ranks.len();
-        if let Some(guard) = self.guard.as_mut().filter(|_| !rank.foreign) {
-            guard.add(rank.pid);
-        }
-        if self.job.verbose {
-            let name = world::name(rank.world, rank.rank);
-            self.streams.message(&format!("mpiexec: {name} is pid {} on {}", rank.pid, self.plan.host));
-        }
-        if !rank.foreign {
-            self.by_pid.insert(rank.pid, slot);
-        }
-        self.alive += 1;
-        self.ranks.push(rank);
-        self.watch_rank(slot)
     }
 
     /// Turns until every rank is gone.
@@ -339,13 +303,14 @@ impl<'a> Running<'a> {
     }
 
     /// Sends a signal to all ranks and their children.
-    fn kill_groups(&self, signal: Signal) {
+    fn kill_groups(&mut self, signal: Signal) {
         let all: Vec<usize> = (0..self.worlds.len()).collect();
         self.kill_worlds(&all, signal);
     }
 
     /// Sends a signal to the ranks of some worlds and their children.
-    fn kill_worlds(&self, worlds: &[usize], signal: Signal) {
+    fn kill_worlds(&mut self, worlds: &[usize], signal: Signal) {
+        self.fleet.signal(worlds, signal);
         for rank in self.ranks.iter().filter(|rank| rank.group_left && worlds.contains(&rank.world)) {
             let _ = killpg(Pid::from_raw(rank.pid as i32), signal);
         }
@@ -354,57 +319,6 @@ impl<'a> Running<'a> {
     /// How far a rank has come.
     fn phase(&self, slot: usize) -> RankPhase {
         self.ranks.get(slot).map_or(RankPhase::Silent, |r| self.worlds[r.world].server.phase(r.rank))
-    }
-
-    /// Takes a picture of what all ranks wait for.
-    fn take_picture(&mut self, title: String, said: BTreeMap<usize, Said>, then: Then) {
-        let now = Instant::now();
-        self.last_picture = Some(now);
-        let asked: Vec<usize> = (0..self.ranks.len())
-            .filter(|rank| self.ranks[*rank].end.is_none() && !said.contains_key(rank))
-            .filter(|rank| self.phase(*rank) != RankPhase::Silent)
-            .collect();
-        for rank in &asked {
-            self.send(*rank, &ToRank::ReportWanted);
-        }
-        self.picture = Some(Picture { title, asked, said, until: now + limits::REPORTS, then });
-    }
-
-    /// Prints a complete picture.
-    fn print_picture(&mut self, picture: &Picture) {
-        let (size, name) = (self.ranks.len(), |slot| self.called(slot));
-        for line in picture.lines(size, name, |slot| self.state(slot), |slot| self.left(slot)) {
-            self.streams.message(&format!("mpiexec: {line}"));
-        }
-        if let Then::End(status) = picture.then {
-            self.end_all(status, Some(&picture.title), limits::KILL_AFTER_FAILURE);
-        }
-    }
-
-    fn state(&self, rank: usize) -> String {
-        let Some(r) = self.ranks.get(rank) else { return String::from("not started") };
-        match (r.end, self.phase(rank)) {
-            (Some(end), _) => end.to_string(),
-            (None, RankPhase::Silent) => {
-                format!("has not initialised MPI (pid {}, {})", r.pid, picture::process_state(r.pid))
-            }
-            (None, RankPhase::Finalized) => {
-                format!("has finalised MPI (pid {}, {})", r.pid, picture::process_state(r.pid))
-            }
-            (None, _) => format!("pid {}, {}", r.pid, picture::process_state(r.pid)),
-        }
-    }
-
-    /// How a rank came to take no part in MPI any more, if it has.
-    fn left(&self, rank: usize) -> Option<String> {
-        match (self.ranks.get(rank)?.end, self.phase(rank)) {
-            (Some(end), _) => Some(format!("has ended ({end})")),
-            (None, RankPhase::Finalizing) => {
-                Some(String::from("has called finalize, and sends and receives nothing more"))
-            }
-            (None, RankPhase::Finalized) => Some(String::from("has finalised MPI")),
-            (None, _) => None,
-        }
     }
 
     /// Carries out what the start-up server of a world wants.
@@ -454,23 +368,13 @@ impl<'a> Running<'a> {
         self.fail(Failure { rank, how, status: 3 });
     }
 
-    /// A rank says what it waits for: asked, or by itself after it has waited for long.
-    fn report(&mut self, rank: usize, said: Said) {
-        if let Some(picture) = &mut self.picture {
-            picture.answer(rank, said);
+    fn send(&mut self, rank: usize, message: &ToRank) {
+        if let Some(daemon) = self.ranks.get(rank).and_then(|r| r.far.as_ref()).map(|far| far.daemon) {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            self.fleet.control(daemon, rank, &bytes);
             return;
         }
-        let recent = self.last_picture.is_some_and(|at| at.elapsed() < self.pictures_apart);
-        let runs = self.ranks.get(rank).is_some_and(|r| self.worlds[r.world].phase == Phase::Running);
-        if runs && !recent {
-            // A wait that is meant to be long says so ever more rarely.
-            self.pictures_apart = self.pictures_apart.saturating_mul(2);
-            let title = format!("{} has been blocked for long; what the ranks wait for:", self.called(rank));
-            self.take_picture(title, BTreeMap::from([(rank, said)]), Then::GoOn);
-        }
-    }
-
-    fn send(&mut self, rank: usize, message: &ToRank) {
         let Some(control) = self.ranks.get_mut(rank).and_then(|r| r.control.as_mut()) else { return };
         // A rank that has gone takes nothing; its end tells so.
         control.send(message);
@@ -482,78 +386,13 @@ impl<'a> Running<'a> {
         self.watch_control(rank);
     }
 
-    /// What a rank is called.
-    fn called(&self, slot: usize) -> String {
-        self.ranks.get(slot).map_or_else(|| format!("rank {slot}"), |r| world::name(r.world, r.rank))
-    }
-
-    /// A wait of a rank of a world, in numbers of the job's processes.
-    fn in_slots(&self, number: usize, wait: Wait) -> Wait {
-        let slots = self.worlds[number].slots.clone();
-        let slot = |rank: &u32| match slots.start + *rank as usize {
-            slot if slot < slots.end => slot as u32,
-            _ => UNKNOWN_SLOT,
-        };
-        let elsewhere = |peer: &Foreign| {
-            let world = self.worlds.iter().find(|world| world.common.id == peer.job);
-            let slot = world.map(|world| world.slots.start + peer.rank as usize);
-            slot.filter(|slot| world.is_some_and(|w| w.slots.contains(slot)))
-                .map_or(UNKNOWN_SLOT, |s| s as u32)
-        };
-        let peers = wait.peers.iter().map(slot).chain(wait.foreign.iter().map(elsewhere)).collect();
-        Wait { peers, foreign: Vec::new(), any: wait.any }
-    }
-
-    fn name(&self, slot: usize) -> String {
-        let Some(r) = self.ranks.get(slot) else { return format!("rank {slot}") };
-        format!("{} (pid {} on {})", world::name(r.world, r.rank), r.pid, self.plan.host)
-    }
-
-    /// As `name`, with how long the job has run.
-    fn name_and_time(&self, slot: usize) -> String {
-        let Some(r) = self.ranks.get(slot) else { return format!("rank {slot}") };
-        let (name, elapsed) = (world::name(r.world, r.rank), self.elapsed());
-        format!("{name} (pid {} on {}, after {elapsed})", r.pid, self.plan.host)
-    }
-
-    fn elapsed(&self) -> String {
-        format!("{:.1} s", self.begun.elapsed().as_secs_f64())
-    }
-
-    /// Rank, host, and the processors read back from the kernel.
-    fn print_map(&mut self) {
-        for (rank, r) in self.ranks.iter().enumerate() {
-            let processors = match sched_getaffinity(Pid::from_raw(r.pid as i32)) {
-                Ok(set) => {
-                    let set: Vec<usize> =
-                        (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect();
-                    format!("processors {}", ranges(&set))
-                }
-                Err(e) => format!("processors unknown ({})", e.desc()),
-            };
-            let program = self.plan.ranks.get(rank).and_then(|place| self.plan.programs.get(place.program));
-            let name = program.map(|p| p.name.to_string_lossy().into_owned()).unwrap_or_default();
-            let line =
-                format!("mpiexec: rank {rank}: {}, {processors}, pid {}, {name}", self.plan.host, r.pid);
-            self.streams.message(&line);
-        }
-    }
-
-    fn name_the_immortal(&mut self) {
-        for rank in 0..self.ranks.len() {
-            if self.ranks[rank].end.is_none() {
-                let line = format!("mpiexec: {} does not die of SIGKILL; left behind", self.name(rank));
-                self.streams.message(&line);
-            }
-        }
-    }
-
     /// Every rank is gone: the rest of their output, what they left behind, the last lines.
     fn clean_up(&mut self) {
         let abnormal = self.status.is_some_and(|status| status != 0);
         self.kill_groups(Signal::SIGKILL);
+        self.dismiss_hosts();
         if abnormal {
-            guard::sweep(&self.id);
+            guard::sweep(&guard::mark_of_job(&self.id));
         }
         for rank in 0..self.ranks.len() {
             self.drain_rank(rank);
@@ -574,87 +413,5 @@ impl<'a> Running<'a> {
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
         }
-    }
-}
-
-/// What each rank of the first world is told when it says hello.
-fn world(job: &Job, plan: &Plan, id: &str, size: usize) -> Result<Vec<Welcome>, LaunchError> {
-    let secret = mpi_pmi::random_bytes().map_err(random_failed)?;
-    let several = job.programs.len() > 1;
-    let node_processors = plan.processors_used() as u32;
-    let welcome = |rank: usize| {
-        let place = plan.ranks.get(rank);
-        let processors = place.and_then(|place| place.processors.as_ref()).unwrap_or(&plan.processors);
-        Welcome {
-            version: STARTUP_VERSION,
-            job: id.to_owned(),
-            secret,
-            rank: rank as u32,
-            size: size as u32,
-            host: plan.host.clone(),
-            node_slot: Some(rank as u32),
-            node_size: size as u32,
-            node_processors,
-            own_processors: processors.len() as u32,
-            multihost: false,
-            appnum: place.filter(|_| several).map(|place| place.program as i32),
-            universe_size: Some(size.max(plan.processors.len()) as u32),
-            parent: None,
-        }
-    };
-    Ok((0..size).map(welcome).collect())
-}
-
-/// The node segment, where a second rank can use it.
-fn segment(size: usize, streams: &mut Streams) -> Option<OwnedFd> {
-    if size < 2 {
-        return None;
-    }
-    match mpi_node::segment::create(size as u32) {
-        Ok(fd) => Some(fd),
-        Err(e) => {
-            streams.message(&format!("mpiexec: no shared memory ({e}); ranks use TCP"));
-            None
-        }
-    }
-}
-
-fn source_is_pipe(job: &Job, size: usize) -> bool {
-    (0..size).any(|rank| input::source(job.stdin, rank) == Source::Pipe)
-}
-
-/// Makes room for the descriptors of `size` ranks; gives the soft limit that ranks should have.
-fn raise_open_files(size: usize) -> Result<Option<u64>, LaunchError> {
-    let need = limits::OPEN_FILES_OWN + limits::OPEN_FILES_PER_RANK * size as u64;
-    let (soft, hard) =
-        getrlimit(Resource::RLIMIT_NOFILE).map_err(LaunchError::system("limit of open files"))?;
-    if soft >= need {
-        return Ok(None);
-    }
-    if hard < need {
-        let message = format!("{size} ranks need {need} open files, the limit is {hard} (ulimit -Hn)");
-        return Err(crate::cli::UsageError::new(message).into());
-    }
-    setrlimit(Resource::RLIMIT_NOFILE, need, hard).map_err(LaunchError::system("limit of open files"))?;
-    Ok(Some(soft))
-}
-
-/// Signals come as events from now on. Ranks get an empty mask again.
-fn take_signals() -> Result<SignalFd, LaunchError> {
-    let mut set = SigSet::empty();
-    for signal in turn::SIGNALS {
-        set.add(*signal);
-    }
-    set.thread_block().map_err(LaunchError::system("signals"))?;
-    // Reading a terminal that belongs to another job is an error then, not a stop.
-    set.remove(Signal::SIGTTIN);
-    SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
-        .map_err(LaunchError::system("signals"))
-}
-
-fn random_failed(error: mpi_pmi::PmiError) -> LaunchError {
-    LaunchError::System {
-        what: String::from("random bytes"),
-        error: std::io::Error::other(error.to_string()),
     }
 }

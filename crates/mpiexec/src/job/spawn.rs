@@ -8,6 +8,7 @@ use crate::find;
 use crate::limits;
 use crate::plan::{Place, Ready};
 use crate::settings::Oversubscribe;
+use crate::topology::Topology;
 use mpi_pmi::server::{Phase as RankPhase, Server};
 use mpi_pmi::{SpawnCommand, SpawnOutcome, SpawnRequest};
 use mpi_wire::startup::{STARTUP_VERSION, ToRank, Welcome};
@@ -37,6 +38,10 @@ impl Running<'_> {
         if self.worlds.get(parent).is_none_or(|w| w.phase != Phase::Running) {
             return Err((None, String::from("the job is ending")));
         }
+        if !self.fleet.is_empty() && self.here >= self.plan.hosts.len() {
+            let host = &self.plan.host;
+            return Err((None, format!("processes are spawned on {host}, which is none of the job's hosts")));
+        }
         let whole = |error: LaunchError| (None, error.to_string());
         let size: usize = request.commands.iter().map(|c| c.count as usize).sum();
         let (first, all) = (self.ranks.len(), self.ranks.len() + size);
@@ -53,13 +58,13 @@ impl Running<'_> {
         }
         let mut programs = Vec::new();
         let mut places: Vec<Place> = Vec::new();
+        let layout = Topology::read(&self.plan.processors).layout(all, self.job.map_by, self.job.bind_to);
+        let mut layout = layout.into_iter().skip(first);
         for (command, at) in request.commands.iter().zip(0u32..) {
             programs.push(ready(command, &self.plan.host).map_err(|reason| (Some(at), reason))?);
             for _ in 0..command.count {
-                let processors = &self.plan.processors;
-                let own = processors.get((first + places.len()) % processors.len().max(1)).copied();
-                let processors = self.job.bind_to_core.then(|| own.into_iter().collect());
-                places.push(Place { program: at as usize, processors });
+                let (node_slot, processors) = (places.len(), layout.next().flatten());
+                places.push(Place { program: at as usize, host: self.here, node_slot, processors });
             }
         }
         super::raise_open_files(all).map_err(whole)?;
@@ -67,6 +72,7 @@ impl Running<'_> {
         let common = start::Common {
             id: format!("{}.{number}", self.id),
             size,
+            node_size: size,
             segment: super::segment(size, &mut self.streams),
             spawned: true,
             ..self.worlds[0].common.for_another()
@@ -84,7 +90,7 @@ impl Running<'_> {
             node_size: size as u32,
             node_processors: self.plan.processors.len() as u32,
             own_processors: place.processors.as_ref().unwrap_or(&self.plan.processors).len() as u32,
-            multihost: false,
+            multihost: self.plan.hosts.len() > 1,
             appnum: Some(place.program as i32),
             universe_size: Some(universe),
             parent: Some(request.port.clone()),
@@ -153,7 +159,7 @@ fn ready(command: &SpawnCommand, host: &str) -> Result<Ready, String> {
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     };
     for wanted in hint("host").unwrap_or_default().split(',').map(str::trim).filter(|h| !h.is_empty()) {
-        if !crate::settings::is_this_host(wanted, host) {
+        if !crate::hosts::is_this_host(wanted, host) {
             return Err(format!("host={wanted}: this release runs jobs on one machine, which is {host}"));
         }
     }
@@ -166,7 +172,9 @@ fn ready(command: &SpawnCommand, host: &str) -> Result<Ready, String> {
         false => name.clone(),
     };
     let path = hint("path").map(|path| absolute(path, &asker));
-    let executable = find::program(&named, path.as_deref(), Some(&wdir), host).map_err(|e| e.to_string())?;
+    let search = std::env::var_os("PATH");
+    let executable = find::program(&named, path.as_deref(), search.as_deref(), Some(&wdir), host)
+        .map_err(|e| e.to_string())?;
     find::directory(&wdir, host).map_err(|e| e.to_string())?;
     let arguments: Vec<OsString> = command.arguments.iter().cloned().map(OsString::from_vec).collect();
     if arguments.iter().chain([&name]).any(|word| word.as_bytes().contains(&0)) {

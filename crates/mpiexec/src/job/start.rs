@@ -1,6 +1,6 @@
 //! Starts one rank: its streams, its control channel, its environment.
 
-use super::control::Control;
+use super::control::{Control, Inbox};
 use super::end::End;
 use super::input::Source;
 use crate::error::LaunchError;
@@ -9,6 +9,7 @@ use mpi_node::spawn::Inheritance;
 use mpi_pmi::variables;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -20,6 +21,12 @@ pub struct Common {
     pub id: String,
     /// Ranks in the world.
     pub size: usize,
+    /// Those of them on this machine.
+    pub node_size: usize,
+    /// The world has ranks on several hosts.
+    pub several: bool,
+    /// The environment to begin with; `None`: the launcher's own.
+    pub environment: Option<Vec<(OsString, OsString)>>,
     /// The node segment.
     pub segment: Option<OwnedFd>,
     /// Variables for all ranks.
@@ -27,7 +34,7 @@ pub struct Common {
     /// The error handler that ranks start with.
     pub errhandler: Option<String>,
     /// Variables of other launchers and jobs, which ranks must not see.
-    pub scrub: Vec<std::ffi::OsString>,
+    pub scrub: Vec<OsString>,
     /// The soft limit of open files that the launcher itself was started with.
     pub open_files: Option<u64>,
     /// A rank spawned it.
@@ -40,6 +47,9 @@ impl Common {
         Common {
             id: String::new(),
             size: 0,
+            node_size: 0,
+            several: self.several,
+            environment: self.environment.clone(),
             segment: None,
             env: self.env.clone(),
             errhandler: self.errhandler.clone(),
@@ -62,7 +72,11 @@ pub struct Rank {
     pub links: BTreeSet<usize>,
     /// It is not the launcher's child: it started the launcher.
     pub foreign: bool,
-    /// Its process, and the number of its process group.
+    /// Index of its host in the plan.
+    pub host: usize,
+    /// It runs under a daemon.
+    pub far: Option<Far>,
+    /// Its process, and the number of its process group; 0 until the daemon has told it.
     pub pid: u32,
     /// Standard output and error, while they are open.
     pub streams: [Option<OwnedFd>; 2],
@@ -74,6 +88,44 @@ pub struct Rank {
     pub end: Option<End>,
     /// Processes of its group may be left although it has ended.
     pub group_left: bool,
+}
+
+/// What the launcher keeps of a rank on another host.
+#[derive(Debug)]
+pub struct Far {
+    /// The number of its host's daemon.
+    pub daemon: u32,
+    /// What it says.
+    pub inbox: Inbox,
+    /// The processors that it may use.
+    pub processors: Vec<usize>,
+}
+
+impl Rank {
+    /// Nothing is known of the process but its place.
+    fn new(world: usize, rank: u32, program: usize, host: usize) -> Rank {
+        Rank {
+            world,
+            rank,
+            program,
+            links: BTreeSet::new(),
+            foreign: false,
+            host,
+            far: None,
+            pid: 0,
+            streams: [None, None],
+            control: None,
+            control_writes: false,
+            end: None,
+            group_left: false,
+        }
+    }
+
+    /// A rank that a daemon will start.
+    pub fn far(world: usize, rank: usize, place: &Place, daemon: u32) -> Rank {
+        let far = Far { daemon, inbox: Inbox::default(), processors: Vec::new() };
+        Rank { far: Some(far), ..Rank::new(world, rank as u32, place.program, place.host) }
+    }
 }
 
 /// Starts `rank`; gives it and the pipe to its standard input, if it has one.
@@ -96,7 +148,7 @@ pub fn start(
     if let Some(wdir) = &program.wdir {
         command.current_dir(wdir);
     }
-    environment(&mut command, common, rank, program, theirs.as_raw_fd());
+    environment(&mut command, common, rank, place, program, theirs.as_raw_fd());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(match input {
         Source::Null => Stdio::null(),
         Source::Inherit => Stdio::inherit(),
@@ -120,19 +172,8 @@ pub fn start(
     let stdin = pipe(child.stdin.take().map(Into::into))?;
     let control = Some(Control::new(ours));
     let pid = child.id();
-    let rank = Rank {
-        world,
-        rank: rank as u32,
-        program: place.program,
-        links: BTreeSet::new(),
-        foreign: false,
-        pid,
-        streams,
-        control,
-        control_writes: false,
-        end: None,
-        group_left: true,
-    };
+    let started = Rank::new(world, rank as u32, place.program, place.host);
+    let rank = Rank { pid, streams, control, group_left: true, ..started };
     Ok((rank, stdin))
 }
 
@@ -143,22 +184,21 @@ pub fn start(
 pub fn attach(socket: OwnedFd, pid: u32) -> Result<Rank, LaunchError> {
     let socket = UnixStream::from(socket);
     socket.set_nonblocking(true).map_err(LaunchError::system("control channel of a rank"))?;
-    Ok(Rank {
-        world: 0,
-        rank: 0,
-        program: 0,
-        links: BTreeSet::new(),
-        foreign: true,
-        pid,
-        streams: [None, None],
-        control: Some(Control::new(socket)),
-        control_writes: false,
-        end: None,
-        group_left: false,
-    })
+    let control = Some(Control::new(socket));
+    Ok(Rank { foreign: true, pid, control, ..Rank::new(0, 0, 0, 0) })
 }
 
-fn environment(command: &mut Command, common: &Common, rank: usize, program: &Ready, control: RawFd) {
+fn environment(
+    command: &mut Command,
+    common: &Common,
+    rank: usize,
+    place: &Place,
+    program: &Ready,
+    control: RawFd,
+) {
+    if let Some(environment) = &common.environment {
+        command.env_clear().envs(environment.iter().map(|(n, v)| (n, v)));
+    }
     for name in &common.scrub {
         command.env_remove(name);
     }
@@ -174,15 +214,39 @@ fn environment(command: &mut Command, common: &Common, rank: usize, program: &Re
     if common.spawned {
         command.env(variables::SPAWN, "1");
     }
-    command.env(variables::NODE_SIZE, common.size.to_string());
+    if common.several {
+        command.env(variables::MULTIHOST, "1");
+    }
+    command.env(variables::NODE_SIZE, common.node_size.to_string());
     if let Some(segment) = &common.segment {
         command.env(variables::NODE_FD, segment.as_raw_fd().to_string());
-        command.env(variables::NODE_SLOT, rank.to_string());
+        command.env(variables::NODE_SLOT, place.node_slot.to_string());
     }
 }
 
+/// Variables that belong to a host: a rank there has those of its own host, and the launcher's of all
+/// others.
+pub const OF_THE_HOST: &[&str] = &[
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "MAIL",
+    "HOSTNAME",
+    "TMPDIR",
+    "DISPLAY",
+    "XDG_RUNTIME_DIR",
+    "XDG_SESSION_ID",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "SSH_TTY",
+    "SSH_AUTH_SOCK",
+    "MPI_HOST_IP",
+];
+
 /// The variables of this process that tell a rank of a job, of whatever launcher, who it is.
-pub fn foreign_variables() -> Vec<std::ffi::OsString> {
+pub fn foreign_variables() -> Vec<OsString> {
     const PREFIXES: &[&str] = &["PMI_", "PMI2_", "PMIX_", "OMPI_", "PRTE_", "HYDI_", "HYDRA_"];
     const NAMES: &[&str] = &["MPI_LOCALNRANKS", "MPI_LOCALRANKID"];
     std::env::vars_os()

@@ -93,6 +93,11 @@ impl Streams {
         })
     }
 
+    /// What has come is mostly written: more may come.
+    pub fn keeps_up(&mut self) -> bool {
+        self.lanes.iter_mut().all(|lane| lane.mixer.out().len() < OUTPUT_WAITING_MAX_BYTES)
+    }
+
     /// Nobody reads this stream any more: the rank should know.
     pub fn broken(&self, rank: usize, stream: usize) -> bool {
         let (lane, _) = self.at(rank, stream);

@@ -7,6 +7,7 @@ use super::world::Phase;
 use super::{RankPhase, Running};
 use crate::error::LaunchError;
 use crate::limits;
+use mpi_wire::startup::ToLauncher;
 use nix::errno::Errno;
 use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{Signal, killpg, raise};
@@ -32,13 +33,19 @@ pub const SIGNALS: &[Signal] = &[
 
 /// What an event belongs to, packed into the word that epoll keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Token {
+pub(super) enum Token {
     Signals,
     Input,
     InputPipe,
     Sink,
     Control(usize),
     Stream(usize, usize),
+    /// The stream from a daemon, the one to it, and the complaints of the command in between.
+    LinkIn(u32),
+    LinkOut(u32),
+    LinkErrors(u32),
+    /// Standard input for a rank on another host.
+    Inlet(usize),
 }
 
 impl Token {
@@ -50,6 +57,10 @@ impl Token {
             Token::Sink => (3, 0),
             Token::Control(rank) => (4, rank),
             Token::Stream(rank, stream) => (5 + stream as u64, rank),
+            Token::LinkIn(host) => (7, host as usize),
+            Token::LinkOut(host) => (8, host as usize),
+            Token::LinkErrors(host) => (9, host as usize),
+            Token::Inlet(rank) => (10, rank),
         };
         kind << 32 | rank as u64
     }
@@ -62,7 +73,12 @@ impl Token {
             2 => Token::InputPipe,
             3 => Token::Sink,
             4 => Token::Control(rank),
-            kind => Token::Stream(rank, (kind - 5) as usize & 1),
+            5 => Token::Stream(rank, 0),
+            6 => Token::Stream(rank, 1),
+            7 => Token::LinkIn(rank as u32),
+            8 => Token::LinkOut(rank as u32),
+            9 => Token::LinkErrors(rank as u32),
+            _ => Token::Inlet(rank),
         }
     }
 }
@@ -74,6 +90,7 @@ impl Running<'_> {
             self.watch_sinks()?;
         }
         self.resume_streams()?;
+        self.flush_links()?;
         let mut events = [EpollEvent::empty(); 64];
         let count = match self.epoll.wait(&mut events, self.time_to_sleep(limit)) {
             Ok(count) => count,
@@ -89,12 +106,21 @@ impl Running<'_> {
                 Token::Sink => {}
                 Token::Control(rank) => self.read_control(rank),
                 Token::Stream(rank, stream) => self.read_stream(rank, stream)?,
+                Token::LinkIn(host) => self.hear_link(host)?,
+                Token::LinkOut(_) => {}
+                Token::LinkErrors(host) => self.hear_link_errors(host),
+                Token::Inlet(rank) => self.pass_input(rank)?,
             }
         }
         if signals {
             self.see_to_signals();
         }
-        self.see_to_timers()
+        self.see_to_timers()?;
+        // Where the job is ending anyway, what was the matter is told already.
+        match self.fleet.take_error().filter(|_| self.worlds[0].phase == Phase::Running) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 
     /// Time until the next timer, for epoll.
@@ -114,7 +140,8 @@ impl Running<'_> {
             _ => None,
         };
         let picture = self.picture.as_ref().map(|p| if p.complete(now) { now } else { p.until });
-        let timers = [phase, timeout, input, picture, self.streams.deadline(), limit.map(|l| now + l)];
+        let (lines, hosts) = (self.streams.deadline(), self.fleet.deadline());
+        let timers = [phase, timeout, input, picture, lines, hosts, limit.map(|l| now + l)];
         match timers.into_iter().flatten().min() {
             None => EpollTimeout::NONE,
             Some(at) => {
@@ -129,6 +156,7 @@ impl Running<'_> {
     fn see_to_timers(&mut self) -> Result<(), LaunchError> {
         let now = Instant::now();
         self.streams.tick(now);
+        self.see_to_hosts();
         if matches!(self.feeder_waits, WaitsFor::Foreground | WaitsFor::Again) {
             self.pump()?;
         }
@@ -193,7 +221,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn watch(&self, fd: impl AsFd, flags: EpollFlags, token: Token) -> Result<(), LaunchError> {
+    pub(super) fn watch(&self, fd: impl AsFd, flags: EpollFlags, token: Token) -> Result<(), LaunchError> {
         self.epoll.add(fd, EpollEvent::new(flags, token.pack())).map_err(LaunchError::system("epoll"))
     }
 
@@ -218,15 +246,7 @@ impl Running<'_> {
         let Some(control) = self.ranks.get_mut(rank).and_then(|r| r.control.as_mut()) else { return };
         let flushed = control.flush();
         let incoming = control.read(&mut self.buffer);
-        let Some((number, own)) = self.ranks.get(rank).map(|r| (r.world, r.rank)) else { return };
-        for message in incoming.messages {
-            let actions = self.worlds[number].server.receive(own, message);
-            self.act(number, actions);
-        }
-        self.look_if_started(number);
-        if let Some(reason) = incoming.broken {
-            self.broken(rank, &reason);
-        }
+        self.hear(rank, incoming.messages, incoming.broken);
         self.watch_control(rank);
         if incoming.ended || !flushed {
             let Some(r) = self.ranks.get_mut(rank) else { return };
@@ -234,6 +254,19 @@ impl Running<'_> {
             if r.foreign && r.end.is_none() {
                 self.foreign_gone(rank);
             }
+        }
+    }
+
+    /// Does what a rank's messages mean.
+    pub(super) fn hear(&mut self, rank: usize, messages: Vec<ToLauncher>, broken: Option<String>) {
+        let Some((number, own)) = self.ranks.get(rank).map(|r| (r.world, r.rank)) else { return };
+        for message in messages {
+            let actions = self.worlds[number].server.receive(own, message);
+            self.act(number, actions);
+        }
+        self.look_if_started(number);
+        if let Some(reason) = broken {
+            self.broken(rank, &reason);
         }
     }
 
@@ -326,8 +359,10 @@ impl Running<'_> {
                 }
                 Ok(Signal::SIGTSTP) => {
                     self.kill_groups(Signal::SIGTSTP);
+                    let _ = self.flush_links();
                     // It cannot fail, and the launcher sleeps here until it is continued.
                     let _ = raise(Signal::SIGSTOP);
+                    self.fleet.forgive();
                 }
                 _ => {}
             }
@@ -356,12 +391,18 @@ impl Running<'_> {
         while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             let Some(pid) = status.pid() else { break };
             let (Some(end), Some(&rank)) = (End::of(status), self.by_pid.get(&(pid.as_raw() as u32))) else {
+                self.fleet.note_end(status);
                 continue;
             };
             self.by_pid.remove(&(pid.as_raw() as u32));
             self.note_end(rank, end);
             ended.push((rank, end));
         }
+        self.judge(ended);
+    }
+
+    /// Ranks have ended, and all that have are noted: whose end is a failure?
+    pub(super) fn judge(&mut self, ended: Vec<(usize, End)>) {
         for (rank, end) in ended {
             let Some(number) = self.ranks.get(rank).map(|r| r.world) else { continue };
             let others = self.others_of(number);
@@ -399,6 +440,19 @@ impl Running<'_> {
             }
         }
         self.drain_rank(rank);
+        self.note_gone(rank, end);
+        let Some(r) = self.ranks.get_mut(rank) else { return };
+        if r.foreign {
+            return;
+        }
+        r.group_left = killpg(Pid::from_raw(r.pid as i32), None).is_ok();
+        if let (false, Some(guard)) = (r.group_left, &mut self.guard) {
+            guard.remove(r.pid);
+        }
+    }
+
+    /// A rank is gone, and everything that it said has been heard.
+    pub(super) fn note_gone(&mut self, rank: usize, end: End) {
         let Some((number, own)) = self.ranks.get(rank).map(|r| (r.world, r.rank)) else { return };
         let actions = self.worlds[number].server.gone(own);
         self.act(number, actions);
@@ -409,18 +463,11 @@ impl Running<'_> {
         let Some(r) = self.ranks.get_mut(rank) else { return };
         r.end = Some(end);
         self.alive -= 1;
-        if r.foreign {
-            return;
-        }
-        r.group_left = killpg(Pid::from_raw(r.pid as i32), None).is_ok();
-        if let (false, Some(guard)) = (r.group_left, &mut self.guard) {
-            guard.remove(r.pid);
-        }
     }
 }
 
 /// Watches for one event, also again.
-fn watch_once(
+pub(super) fn watch_once(
     epoll: &nix::sys::epoll::Epoll,
     fd: impl AsFd,
     flags: EpollFlags,
@@ -452,6 +499,10 @@ mod tests {
             Token::Control(4095),
             Token::Stream(7, 0),
             Token::Stream(4095, 1),
+            Token::LinkIn(1),
+            Token::LinkOut(2),
+            Token::LinkErrors(u32::MAX),
+            Token::Inlet(9),
         ] {
             assert_eq!(Token::unpack(token.pack()), token);
         }

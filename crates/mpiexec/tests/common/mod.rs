@@ -5,6 +5,8 @@
 //! gives a [`Live`] job to be poked at.
 #![allow(dead_code)]
 
+pub mod net;
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
