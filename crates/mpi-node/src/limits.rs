@@ -27,6 +27,8 @@ pub const BOARDS: u32 = 4;
 pub const LOCK_SPIN_TURNS: u32 = if cfg!(loom) { 1 } else { 100 };
 /// Turns for which a thread that lets others in waits for one of them to enter.
 pub const YIELD_TURNS: u32 = if cfg!(loom) { 1 } else { 1_000 };
+/// Whoever waits for another process to make a segment anew looks this often whether it lives.
+pub const CLEANING_LOOK_PERIOD: Duration = Duration::from_micros(200);
 /// A blocked rank looks after so long whether its peers are alive.
 pub const LIVENESS_PERIOD: Duration = Duration::from_millis(200);
 /// Up to this length, in bytes, a copy by both sides is cut into two pieces.

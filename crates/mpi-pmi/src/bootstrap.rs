@@ -3,7 +3,10 @@
 use crate::limits::{PEERS_TIMEOUT, PEERS_TIMEOUT_SETTING, WORLD_MAX_RANKS};
 use crate::native::Native;
 use crate::{Bootstrap, Kind, PmiError, foreign, pmi, singleton};
-use std::os::fd::{IntoRawFd, RawFd};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,6 +72,7 @@ fn native(lookup: Lookup<'_>) -> Result<Bootstrap, PmiError> {
         None => PEERS_TIMEOUT,
     };
     let socket = inherit(variables::ROOT, &root.value, root.fd)?;
+    be_the_only_one(&socket, root.rank)?;
     let (client, welcome) = Native::connect(socket, root.rank, timeout)?;
     if (welcome.rank, welcome.size) != (root.rank, root.size) {
         return Err(PmiError::Protocol {
@@ -159,7 +163,23 @@ impl Root {
     }
 }
 
-fn inherit(name: &'static str, value: &str, fd: RawFd) -> Result<std::os::fd::OwnedFd, PmiError> {
+/// The socket to the launcher carries one conversation. A lock on it, which is a process's own and ends with it, keeps
+/// a second program of the same rank from listening to the first one's, which both would wait for for ever.
+fn be_the_only_one(socket: &OwnedFd, rank: u32) -> Result<(), PmiError> {
+    let whole =
+        |l_type| libc::flock { l_type, l_whence: libc::SEEK_SET as _, l_start: 0, l_len: 0, l_pid: 0 };
+    let mut lock = whole(libc::F_WRLCK as _);
+    match fcntl(socket, FcntlArg::F_SETLK(&lock)) {
+        Err(Errno::EAGAIN | Errno::EACCES) => {}
+        // Without locks two programs are not told apart; one alone is as well off.
+        Ok(_) | Err(_) => return Ok(()),
+    }
+    let known = fcntl(socket, FcntlArg::F_GETLK(&mut lock));
+    let pid = known.ok().and_then(|_| u32::try_from(lock.l_pid).ok()).filter(|pid| *pid > 0);
+    Err(PmiError::Occupied { rank, pid })
+}
+
+fn inherit(name: &'static str, value: &str, fd: RawFd) -> Result<OwnedFd, PmiError> {
     mpi_node::spawn::inherited(fd).map_err(|e| PmiError::Setting {
         name,
         value: value.to_owned(),

@@ -36,6 +36,18 @@ pub enum PmiError {
         /// The command to use instead.
         advice: String,
     },
+    /// Another program runs MPI as this rank. The user's to mend.
+    #[error(
+        "{} runs MPI as rank {rank} already: the MPI programs of one rank run one after the other; \
+         mpiexec starts those that run together",
+        pid.map_or_else(|| String::from("another process"), |pid| format!("process {pid}"))
+    )]
+    Occupied {
+        /// The rank.
+        rank: u32,
+        /// The other process, where the kernel tells.
+        pid: Option<u32>,
+    },
     /// Launcher and library speak different versions.
     #[error("the launcher speaks start-up protocol {theirs}, this program {ours}: {reason}")]
     Version {

@@ -112,6 +112,10 @@ struct Rank {
     asked: Vec<(u32, u64, String)>,
     /// Gets of its own that wait.
     waiting: usize,
+    /// MPI programs that it has begun, one after the other.
+    programs: u64,
+    /// Its latest one is not welcomed yet: others have not finished the one before.
+    held: bool,
 }
 
 /// The state of one world's start-up.
@@ -161,6 +165,7 @@ impl Server {
             r.gone = true;
         }
         self.answer_waiting(rank, &mut actions);
+        self.welcome_all_due(&mut actions);
         if self.never_came(rank) {
             let here = (0..self.world.len() as u32).filter(|other| {
                 let other = &self.ranks[*other as usize];
@@ -184,15 +189,10 @@ impl Server {
             return Err(String::from("it spoke before its hello"));
         }
         match message {
-            ToLauncher::Hello { version, rank: claimed, .. } => {
-                let answer = self.hello(rank, version, claimed);
-                let welcome = matches!(answer, ToRank::Welcome(_));
-                actions.push(Action::Send { rank, message: answer });
-                if welcome {
-                    let all = 0..count as u32;
-                    actions.extend(all.filter(|r| self.never_came(*r)).map(|r| absent(rank, r)));
-                }
-            }
+            ToLauncher::Hello { version, rank: claimed, .. } => match self.hello(rank, version, claimed) {
+                Some(message) => actions.push(Action::Send { rank, message }),
+                None => self.welcome_all_due(actions),
+            },
             ToLauncher::Put { key, value } => r.put(key, value)?,
             ToLauncher::Fence { id } => self.fence(rank, id, actions)?,
             ToLauncher::Get { id, rank: whose, key } => self.get(rank, id, whose, key, actions)?,
@@ -202,7 +202,10 @@ impl Server {
                 self.answer_waiting(rank, actions);
             }
             ToLauncher::Finalizing => r.phase = Phase::Finalizing,
-            ToLauncher::Finalized => r.phase = Phase::Finalized,
+            ToLauncher::Finalized => {
+                r.phase = Phase::Finalized;
+                self.welcome_all_due(actions);
+            }
             ToLauncher::Spawn { id, request } => actions.push(Action::Spawn { rank, id, request }),
             ToLauncher::Name { id, request } => actions.push(Action::Name { rank, id, request }),
             ToLauncher::Linked { job, linked } => actions.push(Action::Linked { rank, job, linked }),
@@ -212,29 +215,47 @@ impl Server {
         Ok(())
     }
 
-    /// A second hello is in order: a script may run one MPI program after another as its rank.
-    fn hello(&mut self, rank: u32, version: u32, claimed: u32) -> ToRank {
+    /// A second hello is in order: a script may run one MPI program after another as its rank, each of
+    /// which begins with nothing of what the one before has published. The answer is a refusal, or comes
+    /// when it is due.
+    fn hello(&mut self, rank: u32, version: u32, claimed: u32) -> Option<ToRank> {
         if version != STARTUP_VERSION {
             let reason = format!(
                 "the program speaks version {version}; program and mpiexec must come from the same release"
             );
-            return ToRank::Refused { version: STARTUP_VERSION, reason };
+            return Some(ToRank::Refused { version: STARTUP_VERSION, reason });
         }
         if claimed != rank {
             let reason =
                 format!("this descriptor belongs to rank {rank}, and the process says it is {claimed}");
-            return ToRank::Refused { version: STARTUP_VERSION, reason };
+            return Some(ToRank::Refused { version: STARTUP_VERSION, reason });
         }
-        let mut welcome = self.world[rank as usize].clone();
         let r = &mut self.ranks[rank as usize];
-        if r.phase != Phase::Silent {
-            // What the program before it left in the node segment and published is not this one's.
-            welcome.node_slot = None;
-            (r.visible, r.bytes) = (false, 0);
-            r.values.clear();
-        }
+        (r.visible, r.bytes) = (false, 0);
+        r.values.clear();
+        // One that died in a fence does not stand in it any more.
+        self.in_fence -= usize::from(r.fence_id.take().is_some());
+        (r.programs, r.held) = (r.programs + 1, true);
         r.phase = Phase::Connected;
-        ToRank::Welcome(Box::new(welcome))
+        None
+    }
+
+    /// Welcomes whoever may begin. A later program of a rank uses the node segment that the earlier one of another may
+    /// still be in, so it waits until all have finished that, or are gone.
+    fn welcome_all_due(&mut self, actions: &mut Vec<Action>) {
+        let busy = |r: &Rank| !r.gone && !matches!(r.phase, Phase::Silent | Phase::Finalized) && !r.held;
+        for rank in 0..self.ranks.len() {
+            let programs = self.ranks[rank].programs;
+            let early = self.ranks.iter().any(|other| busy(other) && other.programs < programs);
+            if !self.ranks[rank].held || early {
+                continue;
+            }
+            self.ranks[rank].held = false;
+            let message = ToRank::Welcome(Box::new(self.world[rank].clone()));
+            let (to, all) = (rank as u32, 0..self.world.len() as u32);
+            actions.push(Action::Send { rank: to, message });
+            actions.extend(all.filter(|r| self.never_came(*r)).map(|r| absent(to, r)));
+        }
     }
 
     fn fence(&mut self, rank: u32, id: u64, actions: &mut Vec<Action>) -> Result<(), String> {
@@ -360,12 +381,16 @@ mod tests {
             [Action::Send { message: ToRank::Welcome(welcome), .. }] => welcome.node_slot,
             other => panic!("{other:?}"),
         };
-        server.receive(0, ToLauncher::Hello { version: STARTUP_VERSION, rank: 0, pid: 1 });
+        let zero = || ToLauncher::Hello { version: STARTUP_VERSION, rank: 0, pid: 1 };
+        server.receive(0, zero());
         assert_eq!(slot(server.receive(1, hello())), Some(1));
         server.receive(1, put(b"first"));
         server.receive(1, ToLauncher::Started);
         server.receive(1, ToLauncher::Finalized);
-        assert_eq!(slot(server.receive(1, hello())), None, "the segment has the first one's traces");
+        // The other may still use the segment.
+        assert_eq!(server.receive(1, hello()), []);
+        assert_eq!(slot(server.receive(0, ToLauncher::Finalized)), Some(1));
+        assert_eq!(slot(server.receive(0, zero())), None);
         // What the first one published is not there; the second one's is waited for.
         assert_eq!(server.receive(0, get(1)), []);
         server.receive(1, put(b"second"));

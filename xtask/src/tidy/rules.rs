@@ -70,6 +70,7 @@ pub const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/mpi-node/src/ring/producer.rs", "slots in shared memory"),
     ("crates/mpi-node/src/ring/tests.rs", "slots in memory of the tests"),
     ("crates/mpi-node/src/segment/access.rs", "typed views of the mapping"),
+    ("crates/mpi-node/src/segment/again.rs", "typed views of the mapping"),
     ("crates/mpi-node/src/segment/mod.rs", "the mapping"),
     ("crates/mpi-node/src/segment/region.rs", "parts of the mapping"),
     ("crates/mpi-node/src/spawn.rs", "what runs between fork and exec"),

@@ -16,6 +16,8 @@ pub struct Launch {
     scenario: &'static str,
     /// 0: without mpiexec.
     ranks: u32,
+    /// What the shell does as each rank; `"$0" "$@"` is the scenario.
+    script: Option<&'static str>,
     variables: Vec<(&'static str, &'static str)>,
     status: i32,
     says: Vec<&'static str>,
@@ -28,10 +30,12 @@ pub struct Launch {
 impl Launch {
     pub fn of(scenario: &'static str, ranks: u32) -> Launch {
         let (name, variables, says) = (scenario.to_owned(), Vec::new(), Vec::new());
+        let script = None;
         Launch {
             name,
             scenario,
             ranks,
+            script,
             variables,
             status: 0,
             says,
@@ -46,6 +50,11 @@ impl Launch {
     }
     pub fn with(mut self, name: &'static str, value: &'static str) -> Launch {
         self.variables.push((name, value));
+        self
+    }
+    /// Each rank is a shell that does this.
+    pub fn by_script(mut self, script: &'static str) -> Launch {
+        self.script = Some(script);
         self
     }
     /// Seconds after which mpiexec ends it.
@@ -92,7 +101,7 @@ impl Launch {
             ranks => {
                 let mut command = Command::new(mpiexec());
                 command.args(["-n", &ranks.to_string(), "--oversubscribe", "--timeout", self.seconds]);
-                command.arg(&me);
+                command.args(self.script.iter().flat_map(|script| ["sh", "-c", script])).arg(&me);
                 command
             }
         };

@@ -129,6 +129,20 @@ fn launches() -> Vec<Launch> {
         Launch::of("hello", 32).named("hello_32").silent(),
         Launch::of("hello", 3).named("hello_tcp").with("MPI_BTL", "tcp"),
         Launch::of("hello", 0).named("hello_alone").silent(),
+        Launch::of("hello", 3)
+            .named("one_program_after_another")
+            .by_script(r#""$0" "$@" && "$0" "$@" && "$0" "$@""#)
+            .with("MPI_BTL", "shm")
+            .silent(),
+        Launch::of("hello", 1)
+            .named("one_program_after_another_that_died")
+            .by_script(r#""$0" rank dies; "$0" "$@""#)
+            .with("MPI_BTL", "shm"),
+        Launch::of("hello", 1)
+            .named("two_programs_at_once")
+            .by_script(r#""$0" rank stays | { read line; "$0" "$@"; }"#)
+            .ends(3)
+            .says("runs MPI as rank 0 already"),
         Launch::of("communicators", 4),
         Launch::of("communicators", 3).named("communicators_tcp").with("MPI_BTL", "tcp"),
         Launch::of("drawn", 2).named("drawn_2").silent(),

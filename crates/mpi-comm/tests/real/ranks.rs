@@ -5,6 +5,7 @@ use mpi_btl_shm::Shm;
 use mpi_btl_tcp::TcpBtl;
 use mpi_comm::{Comm, Dest, Relation, Source, ThreadLevel};
 use mpi_p2p::Tag;
+use std::io::Write;
 use std::time::Duration;
 
 pub fn run(scenario: &str, rest: &[String]) {
@@ -17,6 +18,8 @@ pub fn run(scenario: &str, rest: &[String]) {
         "same_bits" => crate::drawn::same_bits(),
         "shares_memory" => crate::hosts::shares_memory(),
         "communicators" => communicators(),
+        "dies" => dies(),
+        "stays" => stays(),
         "dup_free" => dup_free(),
         "threads" => threads(),
         "life" => life(),
@@ -54,6 +57,21 @@ fn hello() {
     // What a rank of a full node may take; the segment's pages that it touches count.
     let resident = resident_kib();
     assert!(resident <= 8192, "{resident} KiB are resident");
+    mpi_comm::finalize().unwrap();
+}
+
+/// Ends without a word in the middle of MPI.
+fn dies() {
+    let _world = join(ThreadLevel::Single);
+    kill_self();
+}
+
+/// Is in MPI until nobody listens any more to what it says.
+fn stays() {
+    let _world = join(ThreadLevel::Single);
+    while writeln!(std::io::stdout(), "here").is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     mpi_comm::finalize().unwrap();
 }
 
@@ -214,9 +232,13 @@ fn killed() {
     let world = join(ThreadLevel::Single);
     ring(&world);
     if world.rank() == 1 {
-        std::process::Command::new("kill").args(["-9", &std::process::id().to_string()]).status().unwrap();
+        kill_self();
     }
     let _ = world.handle(receive(&world, Source::Rank(1), Tag::Is(99)));
+}
+
+fn kill_self() {
+    std::process::Command::new("kill").args(["-9", &std::process::id().to_string()]).status().unwrap();
 }
 
 pub fn number(name: &str, default: u64) -> u64 {

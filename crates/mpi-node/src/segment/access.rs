@@ -37,7 +37,7 @@ pub enum SleepOn {
 }
 
 impl Segment {
-    fn at<T>(&self, offset: usize) -> *const T {
+    pub(super) fn at<T>(&self, offset: usize) -> *const T {
         debug_assert!(offset + size_of::<T>() <= self.layout.total());
         self.map.as_ptr().wrapping_add(offset).cast()
     }
@@ -65,6 +65,7 @@ impl Segment {
         identity.pid.store(std::process::id(), Ordering::Relaxed);
         identity.probe_address.store(address, Ordering::Relaxed);
         identity.probe_cookie.store(cookie, Ordering::Relaxed);
+        self.name.store(bell[0], Ordering::Relaxed);
         identity.bell[0].store(bell[0], Ordering::Relaxed);
         identity.bell[1].store(bell[1], Ordering::Relaxed);
         // SYNC POINT: pairs with the acquire in `pid_of`.
@@ -73,7 +74,20 @@ impl Segment {
 
     /// Tells the others that this rank leaves in good order.
     pub fn leave(&self) {
-        self.control(self.slot).identity.0.state.store(LEFT, Ordering::Release);
+        self.end_as(LEFT);
+    }
+
+    /// Ends this process's presence, once. What it finds may be a later one's already.
+    fn end_as(&self, state: u32) {
+        let identity = &self.control(self.slot).identity.0;
+        if identity.bell[0].load(Ordering::Relaxed) == self.name.load(Ordering::Relaxed) {
+            _ = identity.state.compare_exchange(PRESENT, state, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
+    /// True when no process was in this slot since the segment was made, or made anew.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.control(self.slot).identity.0.state.load(Ordering::Acquire) == ABSENT
     }
 
     /// Shows a number of the layer above to the others. Do it before the first publication.
@@ -88,8 +102,7 @@ impl Segment {
 
     /// Unless it left in good order, the others see that this rank is gone.
     pub(super) fn disappear(&self) {
-        let state = &self.control(self.slot).identity.0.state;
-        let _ = state.compare_exchange(PRESENT, ABANDONED, Ordering::Release, Ordering::Relaxed);
+        self.end_as(ABANDONED);
     }
 
     /// Process id of a rank that has attached.
@@ -521,6 +534,42 @@ mod tests {
         assert!(zero.may_cross_copy(1));
         one.leave();
         assert_eq!(zero.presence(1), Presence::Left);
+    }
+
+    #[test]
+    fn the_next_program_finds_nothing_of_the_one_before() {
+        let fd = super::super::create(3).expect("memfd");
+        let before: Vec<_> =
+            (0..3).map(|slot| Arc::new(Segment::attach(fd.as_fd(), slot).expect("attach"))).collect();
+        let (index, mut producer) = before[0].claim_ring(1).expect("one ring");
+        producer.push(1, [5; 5], &[9; 1000], &[]).expect("room");
+        before[0].inbox_sender(1).push(2, [6; 5], b"late", &[]).expect("room");
+        before[0].publish(0, 1, 7, b"said");
+        before[0].offer(3, 100, 100).expect("slot");
+        before[2].leave();
+        // They come together; the last one of the first program lives on for a while.
+        let after: Vec<_> = std::thread::scope(|scope| {
+            let fd = &fd;
+            let come = |slot| scope.spawn(move || Segment::attach(fd.as_fd(), slot).expect("attach"));
+            let all: Vec<_> = (0..2).map(come).collect();
+            all.into_iter().map(|one| Arc::new(one.join().expect("no panic"))).collect()
+        });
+        assert_eq!(after[0].presence(1), Presence::Present);
+        assert_eq!(after[0].presence(2), Presence::Absent);
+        drop(before);
+        assert_eq!(after[0].presence(1), Presence::Present, "an old end says nothing of the new one");
+        assert!(!after[1].has_published(0, 0, 1));
+        let mut inbox = after[1].inbox_receiver().expect("the inbox");
+        assert_eq!(inbox.pop(|_, m| panic!("{m:?}")), Popped::Empty);
+        assert!(after[1].open_ring(index).is_none());
+        let (index, mut producer) = after[0].claim_ring(1).expect("one ring");
+        let mut consumer = after[1].open_ring(index).expect("claimed");
+        assert_eq!(consumer.pop(|m| panic!("{m:?}")), Popped::Empty);
+        producer.push(1, [5; 5], &[8; 1000], &[]).expect("room");
+        assert_eq!(consumer.pop(|m| assert_eq!(m.body, [8; 1000])), Popped::Message);
+        // Who comes later is let in without any of it being lost.
+        let late = Arc::new(Segment::attach(fd.as_fd(), 2).expect("attach"));
+        assert_eq!(late.presence(0), Presence::Present);
     }
 
     #[test]

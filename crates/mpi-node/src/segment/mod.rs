@@ -5,6 +5,7 @@
 //! Blocks are reserved before they are touched, so that no access raises SIGBUS.
 
 mod access;
+mod again;
 mod control;
 mod layout;
 mod region;
@@ -169,16 +170,19 @@ pub struct Segment {
     /// Senders must fence themselves.
     fence: bool,
     inbox_taken: AtomicBool,
+    /// The first word of this attachment's doorbell: no other attachment shows the same.
+    name: AtomicU64,
     /// A bit per ring into this rank.
     rings_opened: AtomicU64,
 }
 
 impl Segment {
     /// Maps the segment behind `fd` as slot `slot`. The descriptor is copied; the caller may
-    /// close its own.
+    /// close its own. Where a process was in this slot before, the segment is made as it was at first: the
+    /// caller sees to it that every process of the time before has finished with it.
     ///
     /// # Errors
-    /// [`SegmentError`]: a foreign descriptor, another version, a slot outside.
+    /// [`SegmentError`]: a foreign descriptor, another version, a slot outside; no memory to begin anew.
     pub fn attach(fd: BorrowedFd<'_>, slot: u32) -> Result<Segment, SegmentError> {
         let system = |what, bytes| move |error| SegmentError::System { what, bytes, error };
         let file = File::from(fd.try_clone_to_owned().map_err(system("descriptor", 0))?);
@@ -201,9 +205,10 @@ impl Segment {
             slot,
             fence: !fence_by_kernel,
             inbox_taken: AtomicBool::new(false),
+            name: AtomicU64::new(0),
             rings_opened: AtomicU64::new(0),
         };
-        segment.appear();
+        segment.appear_afresh()?;
         Ok(segment)
     }
 
