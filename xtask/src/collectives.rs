@@ -66,7 +66,12 @@ const CHOICES: &[Choice] = &[
     Choice {
         name: "ALLREDUCE",
         rust: "Allreduce",
-        algorithms: &[("doubling", "Doubling"), ("rabenseifner", "Rabenseifner"), ("ring", "Ring")],
+        algorithms: &[
+            ("doubling", "Doubling"),
+            ("rabenseifner", "Rabenseifner"),
+            ("ring", "Ring"),
+            ("direct", "Direct"),
+        ],
         sizes: VECTORS,
     },
     Choice {

@@ -298,7 +298,7 @@ impl BtlTx for Tx {
     }
 
     fn boards(&self) -> Option<Arc<dyn Boards>> {
-        Some(Arc::new(NodeBoards(self.shared.segment.clone())))
+        Some(Arc::new(NodeBoards(self.shared.clone())))
     }
 
     fn place(&self, ep: Ep) -> Option<u32> {

@@ -1,6 +1,7 @@
 //! Boards of the simulated node, with the rule of their use checked.
 
-use mpi_btl::Boards;
+use crate::memory;
+use mpi_btl::{Boards, Span};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +21,8 @@ pub(crate) struct Table(Mutex<Places>);
 pub(crate) struct View {
     pub table: Arc<Table>,
     pub me: u32,
+    /// The memory of the others is within reach.
+    pub reach: bool,
 }
 
 impl View {
@@ -64,5 +67,19 @@ impl Boards for View {
             into[..len].copy_from_slice(&bytes[..len]);
             (*word, bytes.len())
         })
+    }
+
+    fn reaches(&self, _: u32) -> bool {
+        self.reach
+    }
+
+    unsafe fn fetch(&self, _: u32, address: u64, into: Span) -> Result<(), String> {
+        memory::move_bytes(address as *const u8, into.ptr(), into.len());
+        Ok(())
+    }
+
+    unsafe fn store(&self, _: u32, address: u64, from: Span) -> Result<(), String> {
+        memory::move_bytes(from.ptr(), address as *mut u8, from.len());
+        Ok(())
     }
 }

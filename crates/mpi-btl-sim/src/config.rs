@@ -37,6 +37,8 @@ pub struct SimConfig {
     pub get_busy_per_mille: u32,
     /// The endpoints share boards, as ranks of one node do.
     pub boards: bool,
+    /// With boards: the endpoints may copy from and to each other's memory.
+    pub reach: bool,
     /// What the endpoints say they can do.
     pub caps: Caps,
 }
@@ -61,6 +63,7 @@ impl SimConfig {
             get_pending_per_mille: 0,
             get_busy_per_mille: 0,
             boards: false,
+            reach: false,
             caps: Caps {
                 inline_limit: 64,
                 eager_limit: 4096,

@@ -29,3 +29,14 @@ pub(crate) fn write(span: Span, at: usize, bytes: &[u8]) {
     // revoked, which has not happened yet; the bounds were checked; `bytes` is our own memory.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), span.ptr().add(at), bytes.len()) }
 }
+
+/// Copies between the memories of two ranks, which are one process here.
+///
+/// Called only while both ranks are in a collective for which one has lent its memory.
+pub(crate) fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
+    if len > 0 {
+        // SAFETY: one side is memory that the calling rank owns for the length of the call, the other was lent
+        // by its rank until the next meeting; two buffers that a rank lends and one that it owns do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, len) }
+    }
+}

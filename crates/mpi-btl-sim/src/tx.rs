@@ -79,8 +79,12 @@ impl BtlTx for Tx {
     }
 
     fn boards(&self) -> Option<Arc<dyn Boards>> {
-        let view = View { table: self.net.1.clone(), me: self.me as u32 };
-        self.net.lock().config.boards.then(|| Arc::new(view) as Arc<dyn Boards>)
+        let (boards, reach) = {
+            let config = &self.net.lock().config;
+            (config.boards, config.reach)
+        };
+        let view = View { table: self.net.1.clone(), me: self.me as u32, reach };
+        boards.then(|| Arc::new(view) as Arc<dyn Boards>)
     }
 
     fn place(&self, ep: Ep) -> Option<u32> {

@@ -1,5 +1,7 @@
 //! Boards: memory of one node in which each rank has a place that it writes and all others read.
 
+use crate::Span;
+
 /// The boards of a node, as one of its ranks sees them.
 ///
 /// What a rank publishes on a board bears numbers that begin at 1 and count up by one. Number `k + 1`
@@ -16,4 +18,32 @@ pub trait Boards: Send + Sync {
     fn has_published(&self, board: u32, place: u32, number: u64) -> bool;
     /// Reads what is there: the bytes, as far as `into` has room, the word, and the length in bytes.
     fn read(&self, board: u32, place: u32, number: u64, into: &mut [u8]) -> (u32, usize);
+
+    /// True when this process may copy from and to the memory of the rank at `place`, which has published
+    /// something or sent a message.
+    fn reaches(&self, _place: u32) -> bool {
+        false
+    }
+
+    /// Copies memory of the rank at `place`, from its `address` on, to all of `into`.
+    ///
+    /// # Safety
+    /// `into` is valid for writes and nobody else touches it.
+    ///
+    /// # Errors
+    /// Why that is not possible. What is in `into` then is unspecified.
+    unsafe fn fetch(&self, _place: u32, _address: u64, _into: Span) -> Result<(), String> {
+        Err("there is no way into its memory".to_owned())
+    }
+
+    /// Copies all of `from` into the memory of the rank at `place`, from its `address` on.
+    ///
+    /// # Safety
+    /// `from` is valid for reads and nobody writes it. That rank has lent the memory at `address` for it.
+    ///
+    /// # Errors
+    /// Why that is not possible. What is there then is unspecified.
+    unsafe fn store(&self, _place: u32, _address: u64, _from: Span) -> Result<(), String> {
+        Err("there is no way into its memory".to_owned())
+    }
 }

@@ -6,11 +6,29 @@ use crate::notes::{self, Notes};
 use crate::plan::Call;
 use crate::program::Program;
 use crate::run::Run;
-use crate::{InPlaceOr, Root, Team, small};
+use crate::{InPlaceOr, Root, Team, direct, small};
 use mpi_datatype::{Op, RecvBlocks, RecvBuf, SendBlocks, SendBuf};
 use mpi_p2p::{Engine, Error, RequestId};
 
 macro_rules! collective {
+    (
+        $(#[$doc:meta])* $name:ident, $immediate:ident, $init:ident ( $($arg:ident : $ty:ty),* )
+        direct $direct:path, small $small:path
+    ) => {
+        collective! {
+            blocking |e, team| {
+                if let Some(result) = $direct(e, team, $($arg),*) {
+                    return result;
+                }
+                if team.is_plain() {
+                    if let Some(result) = $small(e, team, $($arg),*) {
+                        return result;
+                    }
+                }
+            };
+            $(#[$doc])* $name, $immediate, $init($($arg: $ty),*)
+        }
+    };
     (
         $(#[$doc:meta])* $name:ident, $immediate:ident, $init:ident ( $($arg:ident : $ty:ty),* ) small $small:path
     ) => {
@@ -142,7 +160,8 @@ collective! {
 collective! {
     /// Everyone's `send` combined into everyone's `recv`: the same bits on all ranks. In place: the operand is in
     /// `recv`.
-    allreduce, iallreduce, allreduce_init(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op) small small::allreduce
+    allreduce, iallreduce, allreduce_init(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>, op: &Op)
+    direct direct::allreduce, small small::allreduce
 }
 collective! {
     /// What ranks `0 ..= r` send, combined, to rank `r`. In place: the operand is in `recv`.

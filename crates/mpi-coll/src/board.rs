@@ -6,8 +6,8 @@
 
 use crate::algorithms::Fold;
 use crate::limits::{
-    BOARD_AFTER_CALLS, BOARD_ALLREDUCE_ALL_BYTES, BOARD_ALLREDUCE_FEW_BYTES, BOARD_ALLREDUCE_MAX_RANKS,
-    BOARD_BRING_MAX_BYTES,
+    BOARD_AFTER_MEETINGS, BOARD_AFTER_REACHES, BOARD_ALLREDUCE_ALL_BYTES, BOARD_ALLREDUCE_FEW_BYTES,
+    BOARD_ALLREDUCE_MAX_RANKS, BOARD_BRING_MAX_BYTES,
 };
 use crate::{Team, errors, small};
 use mpi_datatype::{Op, RecvBuf, SmallScratch, copy};
@@ -17,16 +17,34 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Which collective a rank is in, for the others to compare.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     Barrier = 1,
     Allreduce,
+    DirectAllreduce,
+}
+
+/// What a board is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Use {
+    /// To meet, where that takes fewer turns of the processor than messages do.
+    Meeting,
+    /// To reach into each other's memory between two meetings.
+    Reaching,
 }
 
 /// A team's board, once it has proved to be worth one.
 #[derive(Debug, Default)]
 pub(crate) struct TeamBoard {
-    board: OnceLock<Option<Board>>,
-    /// Collectives so far that could have used one.
+    board: OnceLock<Board>,
+    meeting: Agreement,
+    reaching: Agreement,
+}
+
+/// Whether the ranks of a team may use its board for something.
+#[derive(Debug, Default)]
+struct Agreement {
+    made: OnceLock<bool>,
+    /// Collectives so far that could have used it.
     calls: AtomicU32,
 }
 
@@ -34,49 +52,97 @@ impl TeamBoard {
     /// The board for a collective that may use one; all ranks call alike. After the first few calls they
     /// agree on one, so that the few boards go to the teams that use them.
     #[inline]
-    fn get(&self, e: &Engine, team: &Team) -> Result<Option<&Board>, Error> {
-        match self.board.get() {
-            Some(board) => Ok(board.as_ref()),
-            None => self.count(e, team),
+    pub(crate) fn get(&self, e: &Engine, team: &Team, to: Use) -> Result<Option<&Board>, Error> {
+        let agreement = match to {
+            Use::Meeting => &self.meeting,
+            Use::Reaching => &self.reaching,
+        };
+        match agreement.made.get() {
+            Some(true) => Ok(self.board.get()),
+            Some(false) => Ok(None),
+            None => self.count(e, team, to, agreement),
         }
     }
 
-    fn count(&self, e: &Engine, team: &Team) -> Result<Option<&Board>, Error> {
-        let calls = self.calls.load(Ordering::Relaxed) + 1;
-        self.calls.store(calls, Ordering::Relaxed);
-        if calls <= BOARD_AFTER_CALLS || team.size() == 1 {
+    fn count(
+        &self,
+        e: &Engine,
+        team: &Team,
+        to: Use,
+        agreement: &Agreement,
+    ) -> Result<Option<&Board>, Error> {
+        let calls = agreement.calls.load(Ordering::Relaxed) + 1;
+        agreement.calls.store(calls, Ordering::Relaxed);
+        let (first, mark) = match to {
+            Use::Meeting => (BOARD_AFTER_MEETINGS, Board::CROWDED),
+            Use::Reaching => (BOARD_AFTER_REACHES, Board::REACHES),
+        };
+        if calls <= first || team.size() == 1 {
             return Ok(None);
         }
+        // From here on everything is the same on all ranks.
         let free = small::common_bits(e, team, e.free_boards(team.context()))?;
-        let board = (free != 0).then(|| e.take_board(team.context(), free.trailing_zeros())).flatten();
-        // The same board on all ranks, so the same answer.
-        let board = board.filter(|board| board.capacity() >= BOARD_BRING_MAX_BYTES);
-        Ok(self.board.get_or_init(|| board).as_ref())
+        let boards = free & !(Board::CROWDED | Board::REACHES);
+        if free & mark != 0 && self.board.get().is_none() && boards != 0 {
+            let board = e.take_board(team.context(), boards.trailing_zeros());
+            if let Some(board) = board.filter(|board| board.capacity() >= BOARD_BRING_MAX_BYTES) {
+                let _ = self.board.set(board);
+            }
+        }
+        let board = self.board.get().filter(|_| free & mark != 0);
+        let _ = agreement.made.set(board.is_some());
+        Ok(board)
     }
 }
 
 /// Brings `bytes`, and waits until all have come. `each` is given what every other rank brought, in the order of
 /// ranks.
 #[inline]
-fn meet(
+pub(crate) fn meet(
     e: &Engine,
     team: &Team,
     board: &Board,
     (name, kind): (&'static str, Kind),
     bytes: &[u8],
+    each: impl FnMut(usize, &[u8]),
+) -> Result<(), Error> {
+    e.meet(team.context(), board, kind as u32, bytes).map_err(|e| named(e, name))?;
+    look(team, board, (name, kind), bytes.len(), each)
+}
+
+/// The end of a collective in which ranks reached into each other's memory; else as [`meet`].
+pub(crate) fn part(
+    e: &Engine,
+    team: &Team,
+    board: &Board,
+    (name, kind): (&'static str, Kind),
+    bytes: &[u8],
+    each: impl FnMut(usize, &[u8]),
+) -> Result<(), Error> {
+    e.part(team.context(), board, kind as u32, bytes).map_err(|e| named(e, name))?;
+    look(team, board, (name, kind), bytes.len(), each)
+}
+
+#[cold]
+fn named(mut e: Error, name: &'static str) -> Error {
+    e.op = name;
+    e
+}
+
+#[inline]
+fn look(
+    team: &Team,
+    board: &Board,
+    (name, kind): (&'static str, Kind),
+    len: usize,
     mut each: impl FnMut(usize, &[u8]),
 ) -> Result<(), Error> {
-    let word = kind as u32;
-    e.meet(team.context(), board, word, bytes).map_err(|mut e| {
-        e.op = name;
-        e
-    })?;
     let mut theirs = [0; BOARD_BRING_MAX_BYTES];
     for rank in 0..team.size() {
         match board.brought(rank, &mut theirs) {
             None => {}
-            Some(brought) if brought == (word, bytes.len()) => each(rank, &theirs[..bytes.len()]),
-            Some(brought) => return Err(other(team, name, rank, brought, word, bytes.len())),
+            Some(brought) if brought == (kind as u32, len) => each(rank, &theirs[..len]),
+            Some(brought) => return Err(other(team, name, rank, brought, kind as u32, len)),
         }
     }
     Ok(())
@@ -104,7 +170,7 @@ fn other(
 
 /// Everybody comes.
 pub(crate) fn barrier(e: &Engine, team: &Team) -> Option<Result<(), Error>> {
-    match team.board().get(e, team) {
+    match team.board().get(e, team, Use::Meeting) {
         Ok(board) => Some(meet(e, team, board?, ("barrier", Kind::Barrier), &[], |_, _| ())),
         Err(e) => Some(Err(e)),
     }
@@ -119,7 +185,7 @@ pub(crate) fn allreduce(e: &Engine, team: &Team, acc: RecvBuf<'_>, op: &Op) -> O
     if !own || acc.bytes() > BOARD_BRING_MAX_BYTES || !crowd {
         return None;
     }
-    match team.board().get(e, team) {
+    match team.board().get(e, team, Use::Meeting) {
         // What is not needed of the stack is not cleared either.
         Ok(board) if acc.bytes() * team.size() <= BOARD_ALLREDUCE_FEW_BYTES => {
             Some(reduce_all::<BOARD_ALLREDUCE_FEW_BYTES>(e, team, board?, acc, op))
@@ -156,7 +222,7 @@ fn reduce_all<const N: usize>(
 
 /// Combines `n` operands pair by pair as recursive doubling does; `combine` leaves the result in place of its
 /// right one. Where the whole is.
-fn fold<E>(n: usize, mut combine: impl FnMut(usize, usize) -> Result<(), E>) -> Result<usize, E> {
+pub(crate) fn fold<E>(n: usize, mut combine: impl FnMut(usize, usize) -> Result<(), E>) -> Result<usize, E> {
     let fold = Fold::new(n);
     for new in 0..fold.pow2 {
         if fold.first(new) != fold.rank(new) {

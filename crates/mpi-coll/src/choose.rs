@@ -2,6 +2,7 @@
 //!
 //! All ranks must choose alike, so a choice depends only on what the standard makes equal on all of them.
 
+use crate::limits::DIRECT_LEAST_BYTES;
 use crate::table::{self, Row};
 
 /// A setting that cannot be followed. The user's fault.
@@ -145,6 +146,9 @@ algorithms! {
         Rabenseifner = "rabenseifner",
         /// Reduce-scatter and allgather round a ring.
         Ring = "ring",
+        /// Straight out of the other ranks' memory; within a node, blocking, MPI's own operations on predefined
+        /// types. Others go by `rabenseifner`.
+        Direct = "direct",
     }
     /// Of gather.
     gather: Gather("GATHER") {
@@ -294,7 +298,25 @@ impl Settings {
             None if count < size => Allreduce::Doubling,
             None => by_table(table::ALLREDUCE, size, bytes, Allreduce::Doubling),
         };
-        if by == Allreduce::Ring && !commutes { Allreduce::Rabenseifner } else { by }
+        match by {
+            Allreduce::Ring if !commutes => Allreduce::Rabenseifner,
+            Allreduce::Direct if bytes < DIRECT_LEAST_BYTES => Allreduce::Doubling,
+            by => by,
+        }
+    }
+
+    /// The same for a program of steps.
+    pub(crate) fn choose_steps_of_allreduce(
+        &self,
+        size: usize,
+        count: usize,
+        bytes: usize,
+        commutes: bool,
+    ) -> Allreduce {
+        match self.choose_allreduce(size, count, bytes, commutes) {
+            Allreduce::Direct => Allreduce::Rabenseifner,
+            by => by,
+        }
     }
 
     pub(crate) fn choose_gather(&self, size: usize, block_bytes: usize) -> Gather {
@@ -348,7 +370,7 @@ mod tests {
         assert_eq!(
             e,
             "MPI_COLL_ALLREDUCE=magic: there is no such algorithm; there are: doubling, rabenseifner, ring, \
-             leaders"
+             direct, leaders"
         );
         assert!(s.set("FOO", "ring").unwrap_err().to_string().contains("MPI_COLL_FOO"));
         assert_eq!(s.allreduce, Some(Allreduce::Ring));

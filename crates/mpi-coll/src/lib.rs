@@ -19,6 +19,7 @@ mod api;
 mod between;
 mod board;
 mod choose;
+mod direct;
 mod errors;
 pub mod limits;
 pub mod model;

@@ -29,8 +29,10 @@ pub const SMALL_BLOCK_MAX_BYTES: usize = 4 << 10;
 /// Alltoall: most ranks for which a blocking call builds no program.
 pub const SMALL_ALLTOALL_MAX_RANKS: usize = 16;
 
-/// Collectives that could use a board before a team asks for one.
-pub const BOARD_AFTER_CALLS: u32 = 16;
+/// Collectives that could meet on a board before a team asks for one.
+pub const BOARD_AFTER_MEETINGS: u32 = 16;
+/// The same of those that reach into other ranks' memory.
+pub const BOARD_AFTER_REACHES: u32 = 2;
 /// Most bytes that a rank brings to a board.
 pub const BOARD_BRING_MAX_BYTES: usize = 32;
 /// Allreduce on a board: most ranks, as each combines the operands of all;
@@ -48,3 +50,11 @@ pub const LEADERS_STREAM_MIN_BYTES: usize = 2 * BROADCAST_PIECE_BYTES;
 pub const LEADERS_BLOCK_MAX_BYTES: usize = 4 << 10;
 /// Over several nodes, allgather: largest result that leaders pack; above, a ring that enters each node once.
 pub const LEADERS_ALLGATHER_PACKED_MAX_BYTES: usize = 80 << 10;
+
+/// Allreduce out of the others' memory: shorter vectors go by messages whatever the table says.
+pub const DIRECT_LEAST_BYTES: usize = 256;
+/// Allreduce out of the others' memory: what is fetched, combined and stored at once, so that it stays in the
+/// processor's cache.
+pub const DIRECT_PIECE_BYTES: usize = 32 << 10;
+/// The same where each of many ranks fetches one from every other.
+pub const DIRECT_PIECE_OF_MANY_BYTES: usize = 8 << 10;

@@ -415,7 +415,7 @@ impl Call<'_> {
             return Ok(b.finish());
         }
         let settings = self.team.settings();
-        let by = settings.choose_allreduce(b.size, own.count, b.bytes(own), op.commutes());
+        let by = settings.choose_steps_of_allreduce(b.size, own.count, b.bytes(own), op.commutes());
         self.chose("ALLREDUCE", by.text(), b.bytes(own));
         algorithms::allreduce::allreduce(&mut b, own, result, by).map_err(self.wrong())?;
         Ok(b.finish())

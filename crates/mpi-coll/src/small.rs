@@ -375,6 +375,19 @@ pub(crate) fn alltoall(
         return None;
     }
     let (sends, receives) = (send.count() / n, into.count());
+    if send.datatype().signature() != recv.datatype().signature() {
+        return None;
+    }
+    if n == 2 {
+        let s = Straight { e, team, name: "alltoall", tag: team.next_tag() };
+        let (theirs, mine) = (send.part((1 - r) * sends, sends), send.part(r * sends, sends));
+        // The own block is moved while the other one is on its way.
+        return Some(s.start_send(1 - r, theirs).and_then(|sent| {
+            let moved = copy(mine, into).map_err(|e| team.datatype_error(s.name, &e));
+            let received = s.recv(1 - r, recv.part((1 - r) * receives, receives));
+            moved.and(received).and(s.wait(sent))
+        }));
+    }
     copy(send.part(r * sends, sends), into).ok()?;
     let s = Straight { e, team, name: "alltoall", tag: team.next_tag() };
     let mut leaving = [RequestId::DONE; SMALL_ALLTOALL_MAX_RANKS];

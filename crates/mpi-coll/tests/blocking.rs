@@ -13,8 +13,18 @@ use world::*;
 
 /// Runs `body` as every rank, while the network's clock is moved.
 fn ranks(n: usize, seed: u64, config: SimConfig, body: impl Fn(&Engine, &Team) + Sync) {
+    ranks_with(n, seed, config, &Settings::default(), body);
+}
+
+fn ranks_with(
+    n: usize,
+    seed: u64,
+    config: SimConfig,
+    settings: &Settings,
+    body: impl Fn(&Engine, &Team) + Sync,
+) {
     const MAX_IDLE_TURNS: usize = 200_000_000;
-    let w = World::new(n, seed, config, &Settings::default());
+    let w = World::new(n, seed, config, settings);
     let done = AtomicUsize::new(0);
     struct Count<'a>(&'a AtomicUsize);
     impl Drop for Count<'_> {
@@ -272,5 +282,55 @@ fn on_boards(e: &Engine, t: &Team, seed: u64) {
                 assert!(data == values(7, count), "broadcast of {count} on {r} of {n}");
             }
         }
+    }
+}
+
+/// Straight out of the others' memory and into it: in between barriers, broadcasts and immediate collectives, in
+/// place too, of any count; to the last bit what messages give.
+#[test]
+fn memory_within_reach_gives_what_messages_give() {
+    for n in [2, 3, 5, 8] {
+        for seed in 0..2 {
+            let config = SimConfig { boards: true, reach: true, ..SimConfig::calm(n) };
+            let mut settings = Settings::default();
+            settings.set("ALLREDUCE", "direct").unwrap();
+            ranks_with(n, seed, config, &settings, |e, t| within_reach(e, t, seed));
+        }
+    }
+}
+
+fn within_reach(e: &Engine, t: &Team, seed: u64) {
+    let (n, r) = (t.size(), t.rank());
+    let wait = |id: Result<_, _>| e.wait(id.unwrap()).unwrap();
+    let doubles = Datatype::predefined(Primitive::F64);
+    let mut rng = Rng::new(seed);
+    for round in 0..24 {
+        let count = 1 + rng.below(if round % 8 == 0 { 30_000 } else { 900 }) as usize;
+        if rng.below(3) == 0 {
+            barrier(e, t).unwrap();
+        }
+        let mut own: Vec<f64> = (0..count).map(|i| 1.0 / (1.0 + (r * 31 + i * 7 + round) as f64)).collect();
+        let (operand, mut messages) = (own.clone(), vec![0.0; count]);
+        // SAFETY: `count` doubles each, outlived by the operations.
+        let (send, into, by_messages) = unsafe {
+            (
+                SendBuf::new(operand.as_ptr().cast(), count, &doubles),
+                RecvBuf::new(own.as_mut_ptr().cast(), count, &doubles),
+                RecvBuf::new(messages.as_mut_ptr().cast(), count, &doubles),
+            )
+        };
+        let started = iallreduce(e, t, Buf(send), by_messages, &Op::Sum);
+        let from = if rng.below(2) == 0 { InPlace } else { Buf(send) };
+        allreduce(e, t, from, into, &Op::Sum).unwrap();
+        wait(started);
+        assert!(own == messages, "allreduce of {count} on {r} of {n}");
+        // An operation of the user's goes by messages, in the order of ranks.
+        let mut first = if r == round % n { vec![0; count] } else { values(r, count) };
+        let in_front = if round % n == 0 { 1 } else { 0 };
+        allreduce(e, t, InPlace, recv(&mut first), &first_set()).unwrap();
+        assert!(first == values(in_front, count), "the first operand of {count} on {r} of {n}");
+        let mut data = if r == 0 { values(round, 9) } else { vec![0; 9] };
+        broadcast(e, t, recv(&mut data), 0).unwrap();
+        assert!(data == values(round, 9), "broadcast on {r} of {n}");
     }
 }

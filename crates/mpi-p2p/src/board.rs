@@ -1,17 +1,18 @@
 //! Meeting on a board: every rank of a context publishes and waits until all have.
 //!
 //! Where ranks outnumber processors this takes each of them one turn, while messages take one for
-//! every round of an algorithm.
+//! every round of an algorithm. Between two meetings ranks may reach into memory that others lent at the first.
 
 use crate::context::{Context, Face};
 use crate::core::{Core, State};
 use crate::engine::Engine;
-use crate::limits::{BOARD_MAX_RANKS, POLL_OTHERS_TURNS, POLL_OTHERS_YIELDS};
+use crate::limits::{BOARD_MAX_RANKS, BOARDS_MOST, POLL_OTHERS_TURNS, POLL_OTHERS_YIELDS};
 use crate::peer::Link;
 use crate::progress::{Patience, Pause, Wait};
 use crate::report::Blocked;
 use crate::{Error, ErrorClass};
-use mpi_btl::{Boards, Ep};
+use mpi_btl::{Boards, Ep, Span};
+use mpi_datatype::{RecvBuf, SendBuf};
 use mpi_node::Guard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +38,90 @@ impl std::fmt::Debug for Board {
     }
 }
 
+/// Memory that a rank lends to the others between two meetings, under a name to be brought to the first.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Lent {
+    address: u64,
+    len: u64,
+}
+
+impl Lent {
+    /// Length of a name in bytes.
+    pub const NAME_LEN: usize = 16;
+
+    /// Lends data to be fetched; `None` when it is not one piece of memory.
+    pub fn data(buf: SendBuf<'_>) -> Option<Lent> {
+        buf.contiguous().map(|bytes| Lent { address: bytes.as_ptr() as u64, len: bytes.len() as u64 })
+    }
+
+    /// Lends room to be stored into; `None` when it is not one piece of memory.
+    pub fn room(buf: RecvBuf<'_>) -> Option<Lent> {
+        buf.contiguous().map(|(ptr, len)| Lent { address: ptr as u64, len: len as u64 })
+    }
+
+    /// Bytes lent.
+    pub fn bytes(&self) -> u64 {
+        self.len
+    }
+
+    /// Its name.
+    pub fn name(&self) -> [u8; Lent::NAME_LEN] {
+        (u128::from(self.len) << 64 | u128::from(self.address)).to_le_bytes()
+    }
+
+    /// What a rank lends under a name that it brought.
+    pub fn named(name: [u8; Lent::NAME_LEN]) -> Lent {
+        let both = u128::from_le_bytes(name);
+        Lent { address: both as u64, len: (both >> 64) as u64 }
+    }
+
+    /// The address of bytes `from .. from + len`.
+    fn at(&self, from: usize, len: usize) -> Result<u64, String> {
+        let inside = (from as u64).checked_add(len as u64).is_some_and(|end| end <= self.len);
+        match inside {
+            true => Ok(self.address.wrapping_add(from as u64)),
+            false => Err(format!("{len} bytes from byte {from} on are not inside {} lent", self.len)),
+        }
+    }
+}
+
 impl Board {
+    /// A mark among [free boards](Engine::free_boards): the ranks of the node outnumber its processors.
+    pub const CROWDED: u64 = 1 << 62;
+    /// The same: this process may reach into the memory of all ranks of the context.
+    pub const REACHES: u64 = 1 << 63;
+
+    /// Copies what another rank lent at the last meeting, from byte `from` on, to all of `into`, which is one piece of
+    /// memory.
+    ///
+    /// # Errors
+    /// Why that is not possible; the rank may be gone.
+    pub fn fetch(&self, rank: usize, lent: Lent, from: usize, into: RecvBuf<'_>) -> Result<(), String> {
+        let (place, (ptr, len)) = self.other(rank, into.contiguous())?;
+        let address = lent.at(from, len)?;
+        // SAFETY: the buffer's promise: valid for writes and nobody else's for the length of this call.
+        unsafe { self.boards.fetch(place, address, Span::new(ptr, len)) }
+    }
+
+    /// Copies all of `data`, which is one piece of memory, into the room that another rank lent at the last meeting,
+    /// from byte `from` on.
+    ///
+    /// # Errors
+    /// As [`fetch`](Board::fetch).
+    pub fn store(&self, rank: usize, lent: Lent, from: usize, data: SendBuf<'_>) -> Result<(), String> {
+        let (place, bytes) = self.other(rank, data.contiguous())?;
+        let address = lent.at(from, bytes.len())?;
+        let span = Span::new(bytes.as_ptr().cast_mut(), bytes.len());
+        // SAFETY: the buffer's promise: valid for reads and unchanged; the rank lent the room until the next meeting.
+        unsafe { self.boards.store(place, address, span) }
+    }
+
+    fn other<T>(&self, rank: usize, piece: Option<T>) -> Result<(u32, T), String> {
+        let place = self.places.get(rank).copied().flatten();
+        let place = place.ok_or_else(|| format!("rank {rank} has no memory elsewhere"))?;
+        Ok((place, piece.ok_or("the data is not one piece of memory")?))
+    }
+
     /// Bytes that a rank may bring to a meeting.
     #[inline]
     pub fn capacity(&self) -> usize {
@@ -62,16 +146,21 @@ impl Board {
 }
 
 impl Engine {
-    /// The boards that this process could use with all ranks of a context, a bit each; 0 where each rank has
-    /// a processor, so that messages serve as well, or when the ranks share no boards. A board belongs to a context once all ranks
-    /// have agreed on it and called [`take_board`](Engine::take_board), and to no other ever after.
+    /// The boards that this process could use with all ranks of a context, a bit each, marked with what holds for
+    /// them ([`Board::CROWDED`], [`Board::REACHES`]); 0 when the ranks share no boards. A board belongs to a context
+    /// once all ranks have agreed on it and called [`take_board`](Engine::take_board), and to no other ever after.
     pub fn free_boards(&self, cx: &Context) -> u64 {
         let mut core = self.enter();
-        let wanted = self.shared.spin.crowded() && cx.face.peers.len() <= BOARD_MAX_RANKS;
         let mut free = 0;
-        if wanted && !core.state.multiple {
-            if let Some((_, boards, _)) = core.state.common_board(&cx.face) {
-                free = !core.state.boards_taken & ((1 << boards.count().min(63)) - 1);
+        if cx.face.peers.len() <= BOARD_MAX_RANKS && !core.state.multiple {
+            if let Some((_, boards, places)) = core.state.common_board(&cx.face) {
+                free = !core.state.boards_taken & ((1 << boards.count().min(BOARDS_MOST)) - 1);
+                if self.shared.spin.crowded() {
+                    free |= Board::CROWDED;
+                }
+                if places.into_iter().flatten().all(|place| boards.reaches(place)) {
+                    free |= Board::REACHES;
+                }
             }
         }
         self.shared.leave(core);
@@ -98,6 +187,28 @@ impl Engine {
     /// # Panics
     /// More bytes than the board has room for.
     pub fn meet(&self, cx: &Context, board: &Board, word: u32, bytes: &[u8]) -> Result<(), Error> {
+        self.meet_until(cx, board, (word, bytes), Ends::WithTheFirstThatIsGone)
+    }
+
+    /// The same after ranks have reached into each other's memory: on return nobody does any more, also when a rank
+    /// is gone.
+    ///
+    /// # Errors
+    /// As [`meet`](Engine::meet), once every other rank has come.
+    ///
+    /// # Panics
+    /// As [`meet`](Engine::meet).
+    pub fn part(&self, cx: &Context, board: &Board, word: u32, bytes: &[u8]) -> Result<(), Error> {
+        self.meet_until(cx, board, (word, bytes), Ends::WithTheLastThatComes)
+    }
+
+    fn meet_until(
+        &self,
+        cx: &Context,
+        board: &Board,
+        (word, bytes): (u32, &[u8]),
+        ends: Ends,
+    ) -> Result<(), Error> {
         let number = board.number.load(Ordering::Relaxed) + 1;
         board.number.store(number, Ordering::Relaxed);
         let mut core = self.enter();
@@ -108,7 +219,7 @@ impl Engine {
                 core.state.tx[board.route].wake(*ep);
             }
         }
-        let mut wait = ForBoard { face: &cx.face, board, number, next: 0 };
+        let mut wait = ForBoard { face: &cx.face, board, number, next: 0, ends };
         let mut patience = Patience::new(&self.shared.spin);
         while !wait.all_there() {
             match patience.next() {
@@ -167,6 +278,14 @@ struct ForBoard<'a> {
     number: u64,
     /// The first rank that was not seen yet.
     next: usize,
+    ends: Ends,
+}
+
+/// When a meeting ends that a rank cannot come to any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    WithTheFirstThatIsGone,
+    WithTheLastThatComes,
 }
 
 impl ForBoard<'_> {
@@ -189,19 +308,23 @@ impl Wait for ForBoard<'_> {
         if self.all_there() {
             return Some(Ok(()));
         }
+        let mut missed = None;
         for (rank, ep) in self.face.peers.iter().enumerate().skip(self.next) {
-            let gone = match &state.peers.at(*ep).link {
-                Link::Left | Link::Down(_) => state.peers.at(*ep).gone().unwrap_or_default(),
-                Link::Unknown | Link::Up => continue,
-            };
-            // It may have come before it went.
-            if !self.board.is_there(rank, self.number) {
-                let mut e = state.error_on(self.face.id, "collective", ErrorClass::ProcFailed, gone);
-                e.peer = Some(rank as i32);
-                return Some(Err(e));
+            let gone = matches!(state.peers.at(*ep).link, Link::Left | Link::Down(_));
+            // It may have come before it went: looked at in this order.
+            if self.board.is_there(rank, self.number) {
+                continue;
+            }
+            if gone && missed.is_none() {
+                missed = Some((rank, state.peers.at(*ep).gone().unwrap_or_default()));
+            } else if !gone && self.ends == Ends::WithTheLastThatComes {
+                return None;
             }
         }
-        None
+        let (rank, gone) = missed?;
+        let mut e = state.error_on(self.face.id, "collective", ErrorClass::ProcFailed, gone);
+        e.peer = Some(rank as i32);
+        Some(Err(e))
     }
     fn watch(&self, _: &mut State, _: u32) {}
     fn came(&self) -> bool {

@@ -48,7 +48,7 @@ mod waits;
 mod waking;
 
 pub use activity::{Activity, Inside, Step};
-pub use board::Board;
+pub use board::{Board, Lent};
 pub use config::{Directory, EngineConfig, Hooks, Limits, SpinPolicy};
 pub use context::{Context, ContextSpec};
 pub use engine::Engine;

@@ -73,5 +73,7 @@ pub const LEND_ABOVE_BYTES: usize = 64 << 10;
 /// The same for an immediate send that others came before since the last flush: the transport may
 /// then send many in one call.
 pub const LEND_IN_BURST_BYTES: usize = 16 << 10;
+/// Most boards of a node that are told apart.
+pub const BOARDS_MOST: u32 = 32;
 /// Most ranks that meet on a board: each looks at the lines of all.
 pub const BOARD_MAX_RANKS: usize = 64;

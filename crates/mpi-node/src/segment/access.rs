@@ -230,6 +230,38 @@ impl Segment {
         self.side(board, number, slot).read()
     }
 
+    /// Copies `len` bytes at `address` in the memory of the rank in `slot` to `local`.
+    ///
+    /// # Safety
+    /// `local` is valid for writes of `len` bytes and nobody else touches it.
+    ///
+    /// # Errors
+    /// What the kernel says; a rank that has not attached.
+    pub unsafe fn read_memory(&self, slot: u32, address: u64, local: *mut u8, len: usize) -> io::Result<()> {
+        let pid = self.pid_of(slot).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        // SAFETY: handed on to the caller.
+        unsafe { cross_copy::read(pid, address, local, len) }
+    }
+
+    /// Copies `len` bytes from `local` to `address` in the memory of the rank in `slot`.
+    ///
+    /// # Safety
+    /// `local` is valid for reads of `len` bytes and nobody writes it. That rank expects the bytes there.
+    ///
+    /// # Errors
+    /// As [`read_memory`](Self::read_memory).
+    pub unsafe fn write_memory(
+        &self,
+        slot: u32,
+        address: u64,
+        local: *const u8,
+        len: usize,
+    ) -> io::Result<()> {
+        let pid = self.pid_of(slot).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        // SAFETY: handed on to the caller.
+        unsafe { cross_copy::write(pid, address, local, len) }
+    }
+
     /// Whether the rank in `slot` sleeps, to be asked after each publication.
     pub fn sleeper(self: &Arc<Self>, slot: u32) -> Sleeper {
         Sleeper { word: &self.control(slot).sleep.0, fence: self.fence, segment: self.clone(), slot }

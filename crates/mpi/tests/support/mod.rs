@@ -37,6 +37,8 @@ pub struct Case {
     pub transports: &'static [&'static str],
     /// What every rank does.
     pub run: fn(),
+    /// Settings of the run: variables and their values.
+    pub settings: &'static [(&'static str, &'static str)],
     pub expect: Expect,
 }
 
@@ -60,7 +62,7 @@ pub const FEW: &[u32] = &[1, 2, 3, 5];
 
 /// A case that succeeds on a few numbers of ranks, over both transports.
 pub const fn case(name: &'static str, run: fn()) -> Case {
-    Case { name, ranks: FEW, transports: BOTH, run, expect: Expect::Success }
+    Case { name, ranks: FEW, transports: BOTH, run, settings: &[], expect: Expect::Success }
 }
 
 impl Case {
@@ -71,6 +73,11 @@ impl Case {
 
     pub const fn over(mut self, transports: &'static [&'static str]) -> Case {
         self.transports = transports;
+        self
+    }
+
+    pub const fn with(mut self, settings: &'static [(&'static str, &'static str)]) -> Case {
+        self.settings = settings;
         self
     }
 
@@ -165,6 +172,7 @@ fn run_case(mpiexec: &Path, case: &Case, transport: &str, ranks: u32) -> Result<
         .arg(std::env::current_exe().expect("a running program has a path"))
         .env(CASE_VARIABLE, case.name)
         .env("MPI_BTL", transport)
+        .envs(case.settings.iter().copied())
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
