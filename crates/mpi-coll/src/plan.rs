@@ -10,7 +10,7 @@ use crate::program::{Builder, Data, Program};
 use crate::{InPlaceOr, Root, Team};
 use InPlaceOr::{Buf, InPlace};
 use mpi_datatype::{DatatypeError, Op, RecvBlocks, RecvBuf, SendBlocks, SendBuf};
-use mpi_p2p::{Error, ErrorClass};
+use mpi_p2p::{Error, ErrorClass, record};
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -50,6 +50,9 @@ impl Call<'_> {
     /// Tells what was chosen, to those who want to know.
     #[inline]
     pub fn chose(&self, name: &str, by: &str, bytes: usize) {
+        if let Some(op) = record::on().then(|| record::ops::Op::find(self.name)).flatten() {
+            record::algorithm(op, record::ops::algorithm(by));
+        }
         let settings = self.team.settings();
         if settings.is_told() {
             let nodes = self.nodes.map(Nodes::count);

@@ -11,7 +11,7 @@ use crate::limits::{
 };
 use crate::{InPlaceOr, Root, Team, board, errors};
 use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, Scratch, SendBuf, SmallScratch, copy};
-use mpi_p2p::{Engine, Error, RequestId, SendMode, Source, Tag};
+use mpi_p2p::{Engine, Error, RequestId, SendMode, Source, Tag, record};
 
 /// A collective under its name and tag.
 struct Straight<'a> {
@@ -19,6 +19,17 @@ struct Straight<'a> {
     team: &'a Team,
     name: &'static str,
     tag: i32,
+}
+
+/// The node's board, for records.
+const BOARD: usize = record::ops::algorithm("board");
+
+/// A collective under its next tag, and by which algorithm, for records.
+macro_rules! straight {
+    ($e:ident, $team:ident, $name:literal, $by:literal) => {{
+        record::algorithm(const { record::ops::Op::named($name) }, const { record::ops::algorithm($by) });
+        Straight { e: $e, team: $team, name: $name, tag: $team.next_tag() }
+    }};
 }
 
 impl Straight<'_> {
@@ -71,11 +82,15 @@ impl Straight<'_> {
 
 /// Dissemination; see [`crate::algorithms::barrier`].
 pub(crate) fn barrier(e: &Engine, team: &Team) -> Option<Result<(), Error>> {
-    Some(board::barrier(e, team).unwrap_or_else(|| disseminate(e, team)))
+    let met = board::barrier(e, team);
+    if met.is_some() {
+        record::algorithm(const { record::ops::Op::named("barrier") }, BOARD);
+    }
+    Some(met.unwrap_or_else(|| disseminate(e, team)))
 }
 
 fn disseminate(e: &Engine, team: &Team) -> Result<(), Error> {
-    let s = Straight { e, team, name: "barrier", tag: team.next_tag() };
+    let s = straight!(e, team, "barrier", "dissemination");
     let (n, r) = (team.size(), team.rank());
     let mut distance = 1;
     while distance < n {
@@ -98,7 +113,7 @@ pub(crate) fn broadcast(
     if root >= n || team.settings().choose_broadcast(n, buf.bytes()) != Broadcast::Binomial {
         return None;
     }
-    let s = Straight { e, team, name: "broadcast", tag: team.next_tag() };
+    let s = straight!(e, team, "broadcast", "binomial");
     let v = (team.rank() + n - root) % n;
     let run = || {
         if let Some(parent) = tree::parent(v) {
@@ -166,9 +181,10 @@ fn allreduce_with(
         }
     }
     if let Some(result) = board::allreduce(e, team, acc, op) {
+        record::algorithm(const { record::ops::Op::named("allreduce") }, BOARD);
         return Some(result);
     }
-    let s = Straight { e, team, name: "allreduce", tag: team.next_tag() };
+    let s = straight!(e, team, "allreduce", "doubling");
     let Some(own) = first else { return Some(doubling(&s, acc, tmp, op)) };
     let failed = |e| team.datatype_error(s.name, &e);
     Some(s.exchange(1, own, 1, acc).and_then(|()| op.apply(own, acc).map_err(failed)))
@@ -252,7 +268,7 @@ pub(crate) fn reduce(
         None if at_root => return None,
         None => two.room(count, datatype)?,
     };
-    let s = Straight { e, team, name: "reduce", tag: team.next_tag() };
+    let s = straight!(e, team, "reduce", "binomial");
     let v = (team.rank() + n - root) % n;
     let run = || {
         let leaf = tree::span(v, n) == 1 && !at_root;
@@ -290,14 +306,14 @@ pub(crate) fn gather(
         return None;
     }
     if r != root {
-        return Some(Straight { e, team, name: "gather", tag: team.next_tag() }.send(root, own));
+        return Some(straight!(e, team, "gather", "linear").send(root, own));
     }
     let all = all?;
     if let InPlaceOr::Buf(own) = send {
         copy(own, block(all, n, r)?).ok()?;
     }
     let len = all.count() / n;
-    let s = Straight { e, team, name: "gather", tag: team.next_tag() };
+    let s = straight!(e, team, "gather", "linear");
     Some((0..n).filter(|i| *i != root).try_for_each(|i| s.recv(i, all.part(i * len, len))))
 }
 
@@ -319,12 +335,12 @@ pub(crate) fn scatter(
         return None;
     }
     if r != root {
-        return Some(Straight { e, team, name: "scatter", tag: team.next_tag() }.recv(root, own));
+        return Some(straight!(e, team, "scatter", "linear").recv(root, own));
     }
     let all = send.filter(|all| all.count() % n == 0)?;
     let len = all.count() / n;
     copy(all.part(r * len, len), own).ok()?;
-    let s = Straight { e, team, name: "scatter", tag: team.next_tag() };
+    let s = straight!(e, team, "scatter", "linear");
     // The others only receive from here, so these sends end.
     Some((0..n).filter(|i| *i != root).try_for_each(|i| s.send(i, all.part(i * len, len))))
 }
@@ -344,7 +360,7 @@ pub(crate) fn allgather(
     if let InPlaceOr::Buf(send) = send {
         copy(send, own).ok()?;
     }
-    let s = Straight { e, team, name: "allgather", tag: team.next_tag() };
+    let s = straight!(e, team, "allgather", "doubling");
     let mut mask = 1;
     while mask < n {
         let partner = r ^ mask;
@@ -389,7 +405,7 @@ pub(crate) fn alltoall(
         }));
     }
     copy(send.part(r * sends, sends), into).ok()?;
-    let s = Straight { e, team, name: "alltoall", tag: team.next_tag() };
+    let s = straight!(e, team, "alltoall", "scattered");
     let mut leaving = [RequestId::DONE; SMALL_ALLTOALL_MAX_RANKS];
     let mut run = || {
         for (i, sent) in leaving.iter_mut().enumerate().take(n).skip(1) {

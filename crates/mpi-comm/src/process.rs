@@ -6,7 +6,7 @@ use crate::errhandler::fatal;
 use crate::limits::{CLOSE_TIMEOUT, CONTROL_THREAD_STACK_BYTES, FLUSH_TIMEOUT};
 use crate::start;
 use mpi_btl::Btl;
-use mpi_p2p::{Engine, Error, ErrorClass};
+use mpi_p2p::{Engine, Error, ErrorClass, record};
 use mpi_pmi::Client;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::ThreadId;
@@ -231,7 +231,10 @@ pub fn finalize() -> Result<(), Error> {
         *state = State::Ending(process.clone());
         process
     };
+    let recording = record::op(const { record::ops::Op::named("finalize") }, || None);
     let result = process.end();
+    drop(recording);
+    record::finished();
     *STATE.write().unwrap_or_else(PoisonError::into_inner) = State::Over;
     result
 }

@@ -8,8 +8,8 @@ use crate::process::{Process, ThreadLevel};
 use crate::settings::{self, SettingError};
 use mpi_btl::{Addresses, Btl, Ep, OpenEnv, OpenError, Opened, SelectError};
 use mpi_coll::Settings;
-use mpi_p2p::{Engine, EngineConfig, Error, Limits, SpinPolicy};
-use mpi_pmi::{Bootstrap, Kind, PmiError};
+use mpi_p2p::{Engine, EngineConfig, Error, Limits, SpinPolicy, record};
+use mpi_pmi::{Bootstrap, Kind, PmiError, variables};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result
     let wanted = settings::lookup(settings::BTL);
     let selection = select(backends, wanted.as_deref())?;
     let boot = mpi_pmi::bootstrap()?;
+    records(&boot);
+    let _recording = record::op(const { record::ops::Op::named("init") }, || None);
     let env = OpenEnv {
         job: boot.job.clone(),
         secret: boot.secret,
@@ -98,6 +100,21 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result
         universe_size: boot.universe_size,
         finalize_report: settings::finalize_report_after(settings::lookup),
     })
+}
+
+/// Begins to record, where the launcher wants that. Without records the program runs as well.
+fn records(boot: &Bootstrap) {
+    let Some(number) = settings::lookup(variables::RECORD_FD).filter(|_| boot.kind == Kind::Native) else {
+        return;
+    };
+    let begun = number
+        .parse()
+        .map_err(|_| format!("{number:?} is no number of a descriptor"))
+        .and_then(|fd| mpi_node::spawn::inherited(fd).map_err(|e| format!("descriptor {fd}: {e}")))
+        .and_then(|fd| record::attach(fd, boot.rank).map_err(|e| e.to_string()));
+    if let Err(why) = begun {
+        eprintln!("mpi: rank {}: nothing is recorded ({}: {why})", boot.rank, variables::RECORD_FD);
+    }
 }
 
 /// The collective algorithms that the user forces.

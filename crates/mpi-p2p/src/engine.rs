@@ -13,7 +13,7 @@ use crate::request::RequestId;
 use crate::status::{ANY, SendMode, Source, Tag};
 use crate::store::Message;
 use crate::waits::{ForMessage, ForRequest};
-use crate::{Error, ErrorClass, Status};
+use crate::{Error, ErrorClass, Status, record};
 use mpi_btl::{Ep, Opened, Polled};
 use mpi_datatype::{Datatype, RecvBuf, SendBuf};
 use mpi_node::{BiasedLock, Guard};
@@ -63,6 +63,7 @@ impl Engine {
 
     /// Several threads call at the same time from now on (`MPI_THREAD_MULTIPLE`).
     pub fn set_threads_multiple(&self) {
+        record::several_threads();
         self.enter().state.multiple = true;
         self.shared.lock.set_unbiased();
     }
@@ -260,6 +261,7 @@ impl Engine {
         let outcome = Outcome::Waiting;
         state.direct = Direct { outcome, from: ep, context: id, source, tag, signature, memory };
         let mut patience = Patience::new(&self.shared.spin);
+        let mut waiting = record::Waiting::NOT;
         loop {
             let inner = &mut *core;
             let polled = inner.rx[route].poll_from(ep, &mut inner.state);
@@ -267,7 +269,7 @@ impl Engine {
                 inner.state.settle(&mut inner.rx);
             }
             match inner.state.direct.outcome {
-                Outcome::Waiting => {}
+                Outcome::Waiting => waiting.begin(),
                 Outcome::Done(status) => {
                     inner.state.direct.outcome = Outcome::Off;
                     self.shared.leave(core);

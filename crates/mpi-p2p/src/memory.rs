@@ -4,6 +4,7 @@
 //! else touches it in a conflicting way, until the operation that takes it has completed. This
 //! file turns the buffers into owned values that live in a request and relies on that promise.
 
+use crate::record;
 use mpi_btl::{BtlTx, Ep, OpId, RegionKey, RemoteError, Sent, Span};
 use mpi_datatype::{Datatype, RecvBuf, SendBuf};
 
@@ -105,8 +106,11 @@ pub(crate) fn get(
     op: OpId,
     last: bool,
 ) -> Result<Sent, RemoteError> {
+    let copying = record::copying(into.len());
     // SAFETY: as said above; the only callers are in `rendezvous.rs`.
-    unsafe { tx.get(ep, key, offset, into, op, last) }
+    let sent = unsafe { tx.get(ep, key, offset, into, op, last) };
+    record::copied(copying);
+    sent
 }
 
 /// Copies; a few bytes without a call, all of them loaded before the first is stored.
@@ -126,7 +130,11 @@ unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: usize) {
                 to.cast::<u64>().write_unaligned(a);
                 to.add(len - 8).cast::<u64>().write_unaligned(b);
             }
-            _ => std::ptr::copy(from, to, len),
+            _ => {
+                let copying = record::copying(len);
+                std::ptr::copy(from, to, len);
+                record::copied(copying);
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::limits::{
     CLOCK_TURNS, CLOCK_YIELDS, OUTSIDE_SLICE_MAX, OUTSIDE_SLICE_MIN, PARK_SLICE, PARK_SLICE_MIN,
     PARK_SLICE_WORD, POLL_BUDGET_MESSAGES, POLL_QUIET_TURNS,
 };
+use crate::record;
 use crate::report::{Blocked, Fatal};
 use crate::sleep::{Bed, arm, disarm, sleep};
 use mpi_btl::{BtlRx, Polled};
@@ -215,6 +216,7 @@ impl Engine {
         if let Some(result) = wait.done(&mut core.state) {
             return (core, result);
         }
+        let _waiting = record::waiting();
         let mut patience = Patience::new(&self.shared.spin);
         let mut long = None;
         loop {
@@ -255,6 +257,7 @@ impl Engine {
         let mut patience = Patience::new(&self.shared.spin);
         let mut long = None;
         let mut slice = OUTSIDE_SLICE_MIN;
+        let mut waiting = record::Waiting::NOT;
         loop {
             // Another thread may sleep in the backends' arms.
             if !core.state.waiters.polling && core.poll() {
@@ -266,6 +269,7 @@ impl Engine {
                 self.shared.leave(core);
                 return result;
             }
+            waiting.begin();
             match patience.next() {
                 Pause::Again => {
                     if patience.turns() % CLOCK_TURNS == 0 {
@@ -332,6 +336,7 @@ impl Engine {
     /// may have completed since the last time.
     fn note_long<W: Wait>(&self, state: &mut State, wait: &W, long: &mut Option<Long>) {
         let facts = wait.facts(state);
+        record::waits_for(facts.waits_for.first().map(|ep| ep.0));
         match long {
             Some(long) => {
                 if let Some(noted) = state.waiters.blocked.iter_mut().find(|b| b.0 == long.key) {
@@ -385,10 +390,12 @@ impl Engine {
         let mut patience = Patience::new(&self.shared.spin);
         let mut long = None;
         let mut polls = false;
+        let mut waiting = record::Waiting::NOT;
         let result = loop {
             if let Some(result) = wait.done(&mut core.state) {
                 break result;
             }
+            waiting.begin();
             core.state.waiters.rest(me);
             wait.watch(&mut core.state, me);
             if !polls && !core.state.waiters.polling {

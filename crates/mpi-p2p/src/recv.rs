@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::request::{Kind, Phase, RequestId, flag};
 use crate::status::ANY;
 use crate::store::{Body, Envelope, Message, Stored};
-use crate::{Error, ErrorClass, Status};
+use crate::{Error, ErrorClass, Status, record};
 use mpi_btl::Ep;
 use mpi_datatype::{RecvBuf, Signature};
 
@@ -103,6 +103,7 @@ impl State {
             return None;
         }
         memory.fill(0, bytes);
+        record::received(|| from.0, context, e.tag, e.total);
         lane.unexpected.remove(&mut self.store, m);
         if let Some(charge) = self.store.discard(m) {
             self.account_taken(charge);
@@ -184,6 +185,8 @@ impl State {
     /// All data is in place.
     #[inline]
     pub fn received(&mut self, i: u32, e: Envelope) {
+        let context = self.requests[i].context;
+        record::received(|| self.number_of(context, e.source), context, e.tag, e.total);
         let slot = &mut self.requests[i];
         slot.status = Status {
             source: e.source,
@@ -196,6 +199,12 @@ impl State {
             return self.received_typed(i, e);
         }
         self.complete(i);
+    }
+
+    /// The process behind a rank, for records.
+    fn number_of(&self, context: u32, rank: i32) -> u32 {
+        let face = self.lanes.get(context).and_then(|lane| lane.face.as_ref());
+        face.and_then(|face| face.peers.get(rank as usize)).map_or(u32::MAX, |ep| ep.0)
     }
 
     #[cold]

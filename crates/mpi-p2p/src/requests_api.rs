@@ -12,7 +12,7 @@ use crate::request::{Kind, Phase, RequestId, flag};
 use crate::status::{SendMode, Source, Tag};
 use crate::store::Message;
 use crate::waits::{ForAll, ForAllTaken, ForAny, ForRequest, ForRunner};
-use crate::{Error, ErrorClass, Inside, Status};
+use crate::{Error, ErrorClass, Inside, Status, record};
 use mpi_btl::Ep;
 use mpi_datatype::{RecvBuf, SendBuf};
 use mpi_node::Guard;
@@ -30,6 +30,7 @@ impl Engine {
     /// # Errors
     /// The operation's; Request for a stale id.
     pub fn wait(&self, id: RequestId) -> Result<Status, Error> {
+        let _recording = record::op(record::ops::WAIT, || None);
         let core = self.enter();
         self.wait_until(core, ForRequest { id, op: "wait" })
     }
@@ -39,6 +40,7 @@ impl Engine {
     /// # Errors
     /// As [`wait`](Engine::wait).
     pub fn test(&self, id: RequestId) -> Result<Option<Status>, Error> {
+        let _recording = record::op(record::ops::TEST, || None);
         self.look(|state| state.take(id)).transpose()
     }
 
@@ -83,6 +85,7 @@ impl Engine {
         &self,
         list: &mut [Option<RequestId>],
     ) -> Result<Option<(usize, Status)>, (usize, Error)> {
+        let _recording = record::op(record::ops::WAIT, || None);
         let core = self.enter();
         index_error(self.wait_until(core, ForAny { list }))
     }
@@ -97,6 +100,7 @@ impl Engine {
         &self,
         list: &mut [Option<RequestId>],
     ) -> Result<Option<Option<(usize, Status)>>, (usize, Error)> {
+        let _recording = record::op(record::ops::TEST, || None);
         match self.look(|state| state.take_any(list)) {
             Some(found) => index_error(found).map(Some),
             None => Ok(None),
@@ -106,6 +110,7 @@ impl Engine {
     /// Waits until at least one of the requests is complete and takes all that are. `None` when no
     /// entry is active.
     pub fn wait_some(&self, list: &mut [Option<RequestId>]) -> Option<Completed> {
+        let _recording = record::op(record::ops::WAIT, || None);
         let core = self.enter();
         let first = self.wait_until(core, ForAny { list })?;
         let mut all = vec![first];
@@ -120,6 +125,7 @@ impl Engine {
 
     /// Takes all that are complete, perhaps none. `None` when no entry is active.
     pub fn test_some(&self, list: &mut [Option<RequestId>]) -> Option<Completed> {
+        let _recording = record::op(record::ops::TEST, || None);
         let mut all = Vec::new();
         let first = match self.look(|state| state.take_any(list)) {
             None => return Some(all),
@@ -138,6 +144,7 @@ impl Engine {
     /// Waits for all requests; one result per entry, an empty status for `None`. All entries that are
     /// not persistent are `None` then.
     pub fn wait_all(&self, list: &mut [Option<RequestId>]) -> Vec<Result<Status, Error>> {
+        let _recording = record::op(record::ops::WAIT, || None);
         let core = self.enter();
         let (mut core, ()) = self.wait_inside(core, ForAll { list, next: 0 });
         let all = take_all(&mut core, list);
@@ -150,6 +157,7 @@ impl Engine {
     /// # Errors
     /// The first operation's that failed, with its index; all are complete nevertheless.
     pub fn wait_all_ok(&self, list: &mut [Option<RequestId>]) -> Result<(), (usize, Error)> {
+        let _recording = record::op(record::ops::WAIT, || None);
         self.wait_until(self.enter(), ForAllTaken { list, next: 0, statuses: None, first: Ok(()) })
     }
 
@@ -163,6 +171,7 @@ impl Engine {
         list: &mut [Option<RequestId>],
         statuses: &mut Vec<Status>,
     ) -> Result<(), (usize, Error)> {
+        let _recording = record::op(record::ops::WAIT, || None);
         statuses.clear();
         statuses.reserve(list.len());
         let statuses = Some(statuses);
@@ -171,6 +180,7 @@ impl Engine {
 
     /// All results if all are complete, else `None` and nothing is taken.
     pub fn test_all(&self, list: &mut [Option<RequestId>]) -> Option<Vec<Result<Status, Error>>> {
+        let _recording = record::op(record::ops::TEST, || None);
         let done = |state: &mut State| list.iter().flatten().all(|id| state.is_done(*id)).then_some(());
         self.look(done)?;
         let mut core = self.enter();
@@ -248,6 +258,7 @@ impl Engine {
     /// # Errors
     /// Request: stale, active, or not persistent. Buffer.
     pub fn restart(&self, id: RequestId) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("start") }, || None);
         if id == RequestId::DONE {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use crate::recv::{after_the_end, no_rank};
 use crate::request::{Kind, Phase, RequestId, flag};
 use crate::status::SendMode;
 use crate::store::{Body as Stored, Envelope, Kept};
-use crate::{Error, ErrorClass};
+use crate::{Error, ErrorClass, record};
 use mpi_btl::{Am, Body, Ep, OpId, RegionKey, SendError, Sent};
 use mpi_datatype::{RecvBuf, SendBuf};
 use mpi_wire::control::{ANNOUNCEMENT_LEN, Announcement};
@@ -45,10 +45,13 @@ impl State {
             datatype: buf.datatype().signature(),
             length: bytes.len() as u64,
         };
-        match self.tx[usize::from(peer.route)].send(ep, Am { header, body: Body::Bytes(bytes), more }) {
-            Ok(Sent::Done) => true,
-            Ok(_) => {
-                self.owed = true;
+        let copying = record::copying(bytes.len());
+        let sent = self.tx[usize::from(peer.route)].send(ep, Am { header, body: Body::Bytes(bytes), more });
+        record::copied(copying);
+        match sent {
+            Ok(sent) => {
+                record::sent(ep.0, face.id, tag, bytes.len() as u64);
+                self.owed |= sent != Sent::Done;
                 true
             }
             // The long way meets the same answer and deals with it.
@@ -167,7 +170,9 @@ impl State {
 
     /// Sets a send going that is filled in.
     pub fn start_send(&mut self, i: u32) {
-        let ep = self.requests[i].ep;
+        let slot = &self.requests[i];
+        let ep = slot.ep;
+        record::sent(ep.0, slot.context, slot.key.tag, slot.memory.bytes as u64);
         if ep == self.me {
             return self.send_own(i);
         }
@@ -328,7 +333,10 @@ impl State {
         more: bool,
     ) -> Result<Sent, SendError> {
         let route = usize::from(self.peers.at(ep).route);
-        let sent = self.tx[route].send(ep, Am { header, body, more })?;
+        let copying = record::copying(body.len());
+        let sent = self.tx[route].send(ep, Am { header, body, more });
+        record::copied(copying);
+        let sent = sent?;
         self.owed |= sent == Sent::Held;
         Ok(sent)
     }

@@ -7,7 +7,7 @@ use crate::peer::Link;
 use crate::report::Fatal;
 use crate::request::{Kind, Phase};
 use crate::store::{Body, Envelope, Kept};
-use crate::{ErrorClass, Status};
+use crate::{ErrorClass, Status, record};
 use mpi_btl::{BulkId, Down, Ep, OpId, Place, RegionKey, Sink, Span};
 use mpi_datatype::Signature;
 use mpi_wire::control::{ANNOUNCEMENT_LEN, Announcement, abort_text};
@@ -211,6 +211,7 @@ impl State {
             return self.deliver(i, from, header, have, total);
         }
         d.memory.fill(0, have);
+        record::received(|| from.0, header.context, header.tag, total);
         d.outcome = Outcome::Done(Status {
             source: header.source,
             tag: header.tag,
@@ -393,6 +394,7 @@ impl State {
             }
         }
         self.account_kept(charge);
+        record::unexpected(|| (self.store.len() as u64, self.unexpected_bytes));
         m
     }
 

@@ -212,6 +212,11 @@ impl Store {
         Some(Message { index: i, generation: s.generation, context: s.context })
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
     pub fn all(&self) -> impl Iterator<Item = (u32, &Stored)> {
         self.slots.iter().enumerate().filter_map(|(i, s)| Some((i as u32, s.as_ref()?)))
     }

@@ -33,8 +33,12 @@ pub mod variables {
     /// Set to 1 to run alone although a foreign launcher is there.
     pub const ALLOW_SINGLETON: &str = "MPI_ALLOW_SINGLETON";
 
+    /// Inherited descriptor of the memory for records, where some are wanted.
+    pub const RECORD_FD: &str = "MPI_RECORD_FD";
+
     /// Those that one launcher sets for its ranks and that must not reach the ranks of another.
-    pub const OF_A_JOB: &[&str] = &[ROOT, RANK, SIZE, JOB, NODE_FD, NODE_SLOT, NODE_SIZE, MULTIHOST, SPAWN];
+    pub const OF_A_JOB: &[&str] =
+        &[ROOT, RANK, SIZE, JOB, NODE_FD, NODE_SLOT, NODE_SIZE, MULTIHOST, SPAWN, RECORD_FD];
 }
 
 /// Looks up a variable; the process environment, or a table in tests.

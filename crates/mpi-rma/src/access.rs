@@ -7,6 +7,7 @@ use crate::messages::{Deed, Errand};
 use crate::window::{Inner, Reach, Window};
 use mpi_comm::Dest;
 use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf, Signature};
+use mpi_p2p::record::ops::Op as RecordedOp;
 use mpi_p2p::{Error, ErrorClass, RequestId};
 
 /// Memory of a target: which rank, where, how many elements of which type.
@@ -53,6 +54,7 @@ impl Window {
     fn put_long(&self, from: SendBuf<'_>, target: Target<'_>) -> Result<(), Error> {
         let w = self.alive("put")?;
         let Dest::Rank(rank) = target.rank else { return Ok(()) };
+        let _recording = w.recording(const { RecordedOp::named("put") }, rank, true, from.bytes());
         w.check_types("put", from.datatype(), from.bytes(), &target)?;
         match w.way("put", rank, &target)? {
             Way::Direct { place, offset, .. } => {
@@ -97,6 +99,7 @@ impl Window {
     ) -> Result<(), Error> {
         let w = self.alive(name)?;
         let Dest::Rank(rank) = target.rank else { return w.done(request) };
+        let _recording = w.recording(const { RecordedOp::named("get") }, rank, false, to.bytes());
         w.check_room(name, &to, &target)?;
         match w.way(name, rank, &target)? {
             Way::Direct { place, offset, .. } => {
@@ -137,6 +140,7 @@ impl Window {
     fn accumulate_long(&self, from: SendBuf<'_>, target: Target<'_>, op: &Op) -> Result<(), Error> {
         let w = self.alive("accumulate")?;
         let Dest::Rank(rank) = target.rank else { return Ok(()) };
+        let _recording = w.recording(const { RecordedOp::named("accumulate") }, rank, true, from.bytes());
         if matches!(op, Op::NoOp) {
             return Ok(());
         }
@@ -168,6 +172,8 @@ impl Window {
     ) -> Result<(), Error> {
         let w = self.alive("get accumulate")?;
         let Dest::Rank(rank) = target.rank else { return Ok(()) };
+        let _recording =
+            w.recording(const { RecordedOp::named("get-accumulate") }, rank, false, result.bytes());
         w.combine("get accumulate", Some(from), Some(result), rank, &target, op, None)
     }
 
@@ -202,6 +208,8 @@ impl Window {
         let name = "fetch and op";
         let w = self.alive(name)?;
         let Dest::Rank(rank) = rank else { return Ok(()) };
+        let _recording =
+            w.recording(const { RecordedOp::named("fetch-and-op") }, rank, false, result.bytes());
         let datatype = result.datatype();
         let Datatype::Predefined(p) = datatype else { return Err(w.not_predefined(name, rank, datatype)) };
         let target = Target { rank: Dest::Rank(rank), at, count: 1, datatype };
@@ -234,6 +242,8 @@ impl Window {
         let name = "compare and swap";
         let w = self.alive(name)?;
         let Dest::Rank(rank) = rank else { return Ok(()) };
+        let _recording =
+            w.recording(const { RecordedOp::named("compare-and-swap") }, rank, false, result.bytes());
         let datatype = result.datatype();
         let p = match datatype {
             Datatype::Predefined(p) if p.pair().is_none() && p.size() <= 8 => *p,

@@ -7,7 +7,7 @@
 use crate::epoch::{Assert, Held, How, LockKind, access};
 use crate::window::{Inner, Window};
 use mpi_node::{Entry, Place};
-use mpi_p2p::{Error, ErrorClass, Port};
+use mpi_p2p::{Error, ErrorClass, Port, record};
 use mpi_wire::rma::Rma;
 use std::sync::atomic::{Ordering, fence};
 
@@ -27,6 +27,7 @@ impl Window {
     /// `RmaSync` when it is locked already or another epoch is open; `Rank`; `ProcFailed` naming a rank that
     /// died with the lock.
     pub fn lock(&self, kind: LockKind, target: u32, assert: Assert) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("lock") }, || None);
         let w = self.alive("lock")?;
         w.check_rank("lock", target)?;
         if w.epoch.access() != access::LOCKS {
@@ -53,6 +54,7 @@ impl Window {
     /// # Errors
     /// `RmaSync` when it is not locked; what an operation of the epoch left behind.
     pub fn unlock(&self, target: u32) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("unlock") }, || None);
         let w = self.alive("unlock")?;
         let (held, last) = {
             let mut detail = w.epoch.detail();
@@ -89,6 +91,7 @@ impl Window {
     /// # Errors
     /// As [`lock`](Window::lock).
     pub fn lock_all(&self, assert: Assert) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("lock-all") }, || None);
         let w = self.alive("lock all")?;
         w.epoch.check_idle(w, "lock all")?;
         w.epoch.detail().unchecked = assert.no_check;
@@ -111,6 +114,7 @@ impl Window {
     /// # Errors
     /// `RmaSync` when it is not open; what an operation of the epoch left behind.
     pub fn unlock_all(&self) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("unlock-all") }, || None);
         let w = self.alive("unlock all")?;
         if w.epoch.access() != access::LOCK_ALL {
             return Err(w.error(ErrorClass::RmaSync, "unlock all", None, "outside of an epoch of lock all"));
@@ -139,6 +143,7 @@ impl Window {
     }
 
     fn flush_long(&self, target: u32) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("flush") }, || None);
         let w = self.alive("flush")?;
         if w.epoch.access() != access::LOCK_ALL {
             w.epoch.check_passive(w, "flush", Some(target))?;
@@ -162,6 +167,7 @@ impl Window {
     }
 
     fn flush_all_long(&self) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("flush-all") }, || None);
         let w = self.alive("flush all")?;
         w.epoch.check_passive(w, "flush all", None)?;
         fence(Ordering::AcqRel);

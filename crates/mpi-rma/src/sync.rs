@@ -2,7 +2,7 @@
 
 use crate::epoch::{Assert, access};
 use crate::window::{Inner, Window};
-use mpi_p2p::{Error, ErrorClass, Port};
+use mpi_p2p::{Error, ErrorClass, Port, record};
 use mpi_wire::rma::Rma;
 use std::sync::atomic::{Ordering, fence};
 
@@ -12,6 +12,7 @@ impl Window {
     /// # Errors
     /// `RmaSync` inside of an epoch of another kind; `ProcFailed`; what an operation of the epoch left behind.
     pub fn fence(&self, assert: Assert) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("fence") }, || None);
         let w = self.alive("fence")?;
         if !matches!(w.epoch.access(), access::NONE | access::FENCE | access::FENCE_USED) {
             w.epoch.check_idle(w, "fence")?;
@@ -34,6 +35,7 @@ impl Window {
     /// # Errors
     /// `RmaSync` when it is exposed already; `Rank`; `ProcFailed`.
     pub fn post(&self, origins: &[u32], assert: Assert) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("post") }, || None);
         let w = self.alive("post")?;
         origins.iter().try_for_each(|rank| w.check_rank("post", *rank))?;
         if w.epoch.is_exposed() {
@@ -54,6 +56,7 @@ impl Window {
     /// # Errors
     /// `RmaSync` when an access epoch is open; `Rank`; `ProcFailed`.
     pub fn start(&self, targets: &[u32], assert: Assert) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("start epoch") }, || None);
         let w = self.alive("start")?;
         targets.iter().try_for_each(|rank| w.check_rank("start", *rank))?;
         w.epoch.check_idle(w, "start")?;
@@ -77,6 +80,7 @@ impl Window {
     /// # Errors
     /// `RmaSync` outside of an epoch of start; what an operation of the epoch left behind.
     pub fn complete(&self) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("complete") }, || None);
         let w = self.alive("complete")?;
         if w.epoch.access() != access::START {
             return Err(w.error(ErrorClass::RmaSync, "complete", None, "outside of an epoch of start"));
@@ -93,6 +97,7 @@ impl Window {
     /// # Errors
     /// `RmaSync` outside of an epoch of post; `ProcFailed`.
     pub fn wait(&self) -> Result<(), Error> {
+        let _recording = record::op(const { record::ops::Op::named("wait epoch") }, || None);
         let w = self.exposed("wait")?;
         let origins = w.epoch.detail().origins.clone();
         for origin in &origins {

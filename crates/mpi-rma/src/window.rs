@@ -7,7 +7,7 @@ use crate::hub::Hub;
 use crate::limits::NAME_MAX_BYTES;
 use crate::messages::Mail;
 use mpi_comm::{Comm, ErrorHandler, Group, Info};
-use mpi_p2p::{Context, Engine, Error, ErrorClass};
+use mpi_p2p::{Context, Engine, Error, ErrorClass, record};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 

@@ -18,6 +18,7 @@ mod limits;
 mod link;
 mod outside;
 mod plan;
+mod report;
 mod settings;
 mod topology;
 

@@ -59,6 +59,17 @@ pub struct Job {
     pub dry_run: bool,
     /// The error handler that ranks start with.
     pub errhandler: Option<String>,
+    /// What the job is to show of itself.
+    pub wanted: Wanted,
+}
+
+/// What the job is to show of itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// Tables at the end.
+    pub stats: bool,
+    /// The communication matrix, beside the tables.
+    pub matrix: Option<PathBuf>,
 }
 
 /// One program of the job.
@@ -190,6 +201,7 @@ impl Job {
             },
             dry_run: values.flag("dry-run")?,
             errhandler: errhandler(&values)?,
+            wanted: wanted(&values)?,
         })
     }
 }
@@ -292,6 +304,14 @@ fn errhandler(values: &Values<'_>) -> Result<Option<String>, UsageError> {
             "expected mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return",
         )),
     }
+}
+
+fn wanted(values: &Values<'_>) -> Result<Wanted, UsageError> {
+    let file = |name: &str| values.get(name).map(PathBuf::from);
+    Ok(Wanted {
+        stats: values.flag("stats")?,
+        matrix: Some(file("matrix").unwrap_or_else(|| PathBuf::from("mpi-matrix.svg"))),
+    })
 }
 
 fn program(section: &Section, outside: &Outside) -> Result<Program, UsageError> {
@@ -430,6 +450,7 @@ fn unset(opt: &Opt) -> &'static str {
     match (opt.name, opt.takes) {
         ("stdin", _) => "0",
         ("bind-to", _) => "none",
+        ("matrix", _) => "mpi-matrix.svg",
         ("map-by", _) => "slot",
         ("launcher", _) => "ssh",
         ("fan-out", _) => "16",

@@ -4,6 +4,7 @@
 pub const LAYERS: &[&str] = &[
     "mpi-wire",
     "mpi-node",
+    "mpi-record",
     "mpi-datatype",
     "mpi-pmi",
     "mpi-btl",
@@ -26,7 +27,7 @@ pub const MAY_NAME_BACKENDS: &[&str] = &["mpi"];
 
 /// All of this workspace that the launcher may link: it has no engine.
 pub const LAUNCHER: &str = "mpiexec";
-pub const LAUNCHER_MAY_USE: &[&str] = &["mpi-wire", "mpi-pmi", "mpi-node"];
+pub const LAUNCHER_MAY_USE: &[&str] = &["mpi-wire", "mpi-pmi", "mpi-node", "mpi-record"];
 
 /// Crates that know no operating system, and the crates that would bring one.
 pub const WITHOUT_OS: &[&str] = &["mpi-wire", "mpi-datatype", "mpi-coll"];
@@ -83,6 +84,7 @@ pub const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/mpi-p2p/src/sleep.rs", "eventfd, ppoll and futex"),
     ("crates/mpi-p2p/src/waiting.rs", "a futex word that two threads look at"),
     ("crates/mpi-p2p/src/waking.rs", "receives whose memory is had on arrival"),
+    ("crates/mpi-record/src/map.rs", "the mapping of the records, and the processor's counter"),
     ("crates/mpi-rma/src/access.rs", "targets whose bounds were checked"),
     ("crates/mpi-rma/src/accumulate.rs", "combining with a target's memory"),
     ("crates/mpi-rma/src/board.rs", "typed views of shared memory"),

@@ -4,7 +4,7 @@ use super::Comm;
 use crate::topology::Topology;
 use mpi_coll::{InPlaceOr, Neighborhood, Root};
 use mpi_datatype::{Op, RecvBlocks, RecvBuf, SendBlocks, SendBuf};
-use mpi_p2p::{Error, RequestId};
+use mpi_p2p::{Error, RequestId, record};
 
 macro_rules! collective {
     ($name:ident, $immediate:ident, $init:ident ( $($arg:ident : $ty:ty),* )) => {
@@ -15,6 +15,7 @@ macro_rules! collective {
         #[inline]
         pub fn $name(&self, $($arg: $ty),*) -> Result<(), Error> {
             self.alive(stringify!($name))?;
+            let _recording = record::op(const { record::ops::Op::named(stringify!($name)) }, || None);
             mpi_coll::$name(self.engine(), self.team(), $($arg),*)
         }
 
@@ -25,6 +26,7 @@ macro_rules! collective {
         #[inline]
         pub fn $immediate(&self, $($arg: $ty),*) -> Result<RequestId, Error> {
             self.alive(stringify!($name))?;
+            let _recording = record::op(const { record::ops::Op::named(stringify!($name)).immediate() }, || None);
             mpi_coll::$immediate(self.engine(), self.team(), $($arg),*)
         }
 
@@ -45,6 +47,7 @@ macro_rules! collective {
         /// # Errors
         /// As there; `Topology` when it carries none.
         pub fn $name(&self, $($arg: $ty),*) -> Result<(), Error> {
+            let _recording = record::op(const { record::ops::Op::named(stringify!($name)) }, || None);
             self.near(|hood| mpi_coll::$name(self.engine(), self.team(), hood, $($arg),*))
         }
 
@@ -54,6 +57,7 @@ macro_rules! collective {
         /// # Errors
         /// As there; `Topology` when it carries none.
         pub fn $immediate(&self, $($arg: $ty),*) -> Result<RequestId, Error> {
+            let _recording = record::op(const { record::ops::Op::named(stringify!($name)).immediate() }, || None);
             self.near(|hood| mpi_coll::$immediate(self.engine(), self.team(), hood, $($arg),*))
         }
 

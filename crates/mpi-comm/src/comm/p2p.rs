@@ -7,6 +7,7 @@
 use crate::Comm;
 use crate::limits::TAG_UB;
 use mpi_datatype::{Datatype, RecvBuf, SendBuf};
+use mpi_p2p::record::{self, ops::Op};
 use mpi_p2p::{Error, ErrorClass, Message, RequestId, SendMode, Status, Tag};
 
 /// Where a message goes.
@@ -49,6 +50,7 @@ impl Comm {
     /// `Rank`, `Tag`, `Type` for what the caller gave; those of the engine.
     #[inline]
     pub fn send(&self, dest: Dest, tag: i32, buf: SendBuf<'_>, mode: SendMode) -> Result<(), Error> {
+        let _recording = record::op(const { Op::named("send") }, || self.number_of_dest(dest));
         match self.outgoing("send", dest, tag, buf.datatype())? {
             Some(rank) => self.engine().send(self.context(), rank, tag, buf, mode),
             None => Ok(()),
@@ -61,6 +63,7 @@ impl Comm {
     /// `Rank`, `Tag`, `Type` for what the caller gave; those of the engine.
     #[inline]
     pub fn recv(&self, source: Source, tag: Tag, buf: RecvBuf<'_>) -> Result<Status, Error> {
+        let _recording = record::op(const { Op::named("receive") }, || self.number_of_source(source));
         match self.incoming("receive", source, tag, Some(buf.datatype()))? {
             Some(source) => self.engine().recv(self.context(), source, tag, buf),
             None => Ok(NULL_STATUS),
@@ -73,6 +76,7 @@ impl Comm {
     /// As [`Comm::send`].
     #[inline]
     pub fn isend(&self, dest: Dest, tag: i32, buf: SendBuf<'_>, mode: SendMode) -> Result<RequestId, Error> {
+        let _recording = record::op(const { Op::named("isend") }, || self.number_of_dest(dest));
         match self.outgoing("send", dest, tag, buf.datatype())? {
             Some(rank) => self.engine().isend(self.context(), rank, tag, buf, mode),
             None => self.complete(Status::EMPTY),
@@ -85,6 +89,7 @@ impl Comm {
     /// As [`Comm::recv`].
     #[inline]
     pub fn irecv(&self, source: Source, tag: Tag, buf: RecvBuf<'_>) -> Result<RequestId, Error> {
+        let _recording = record::op(const { Op::named("ireceive") }, || self.number_of_source(source));
         match self.incoming("receive", source, tag, Some(buf.datatype()))? {
             Some(source) => self.engine().irecv(self.context(), source, tag, buf),
             None => self.complete(NULL_STATUS),
@@ -96,6 +101,7 @@ impl Comm {
     /// # Errors
     /// As [`Comm::recv`].
     pub fn probe(&self, source: Source, tag: Tag) -> Result<Status, Error> {
+        let _recording = record::op(const { Op::named("probe") }, || self.number_of_source(source));
         match self.incoming("probe", source, tag, None)? {
             Some(source) => self.engine().probe(self.context(), source, tag),
             None => Ok(NULL_STATUS),
@@ -107,6 +113,7 @@ impl Comm {
     /// # Errors
     /// As [`Comm::recv`].
     pub fn iprobe(&self, source: Source, tag: Tag) -> Result<Option<Status>, Error> {
+        let _recording = record::op(const { Op::named("iprobe") }, || self.number_of_source(source));
         match self.incoming("probe", source, tag, None)? {
             Some(source) => self.engine().iprobe(self.context(), source, tag),
             None => Ok(Some(NULL_STATUS)),
@@ -118,6 +125,7 @@ impl Comm {
     /// # Errors
     /// As [`Comm::recv`].
     pub fn mprobe(&self, source: Source, tag: Tag) -> Result<(Matched, Status), Error> {
+        let _recording = record::op(const { Op::named("mprobe") }, || self.number_of_source(source));
         match self.incoming("probe", source, tag, None)? {
             Some(source) => {
                 let (message, status) = self.engine().mprobe(self.context(), source, tag)?;
@@ -132,6 +140,7 @@ impl Comm {
     /// # Errors
     /// As [`Comm::recv`].
     pub fn improbe(&self, source: Source, tag: Tag) -> Result<Option<(Matched, Status)>, Error> {
+        let _recording = record::op(const { Op::named("improbe") }, || self.number_of_source(source));
         match self.incoming("probe", source, tag, None)? {
             Some(source) => {
                 let found = self.engine().improbe(self.context(), source, tag)?;
@@ -146,6 +155,7 @@ impl Comm {
     /// # Errors
     /// `Type` for a datatype that is not committed; those of the engine.
     pub fn mrecv(&self, message: Matched, buf: RecvBuf<'_>) -> Result<Status, Error> {
+        let _recording = record::op(const { Op::named("mreceive") }, || None);
         self.check_type("receive", buf.datatype())?;
         match message {
             Matched::Message(message) => self.engine().mrecv(message, buf),
@@ -158,6 +168,7 @@ impl Comm {
     /// # Errors
     /// As [`Comm::mrecv`].
     pub fn imrecv(&self, message: Matched, buf: RecvBuf<'_>) -> Result<RequestId, Error> {
+        let _recording = record::op(const { Op::named("imreceive") }, || None);
         self.check_type("receive", buf.datatype())?;
         match message {
             Matched::Message(message) => self.engine().imrecv(message, buf),
@@ -178,6 +189,7 @@ impl Comm {
         receive_tag: Tag,
         receive: RecvBuf<'_>,
     ) -> Result<Status, Error> {
+        let _recording = record::op(const { Op::named("send-receive") }, || self.number_of_dest(dest));
         const OP: &str = "send-receive";
         let to = self.outgoing(OP, dest, send_tag, send.datatype())?;
         let from = self.incoming(OP, source, receive_tag, Some(receive.datatype()))?;
@@ -207,6 +219,7 @@ impl Comm {
         source: Source,
         receive_tag: Tag,
     ) -> Result<Status, Error> {
+        let _recording = record::op(const { Op::named("send-receive") }, || self.number_of_source(source));
         const OP: &str = "send-receive";
         let to = self.outgoing(OP, dest, send_tag, buf.datatype())?;
         let from = self.incoming(OP, source, receive_tag, Some(buf.datatype()))?;
@@ -250,6 +263,21 @@ impl Comm {
         match self.incoming("receive", source, tag, Some(buf.datatype()))? {
             Some(source) => self.engine().recv_init(self.context(), source, tag, buf),
             None => Ok(self.complete_each(NULL_STATUS)),
+        }
+    }
+
+    /// The process behind a rank, for records.
+    fn number_of_dest(&self, dest: Dest) -> Option<u32> {
+        match dest {
+            Dest::Rank(rank) => Some(self.context().peers().get(rank as usize)?.0),
+            Dest::Null => None,
+        }
+    }
+
+    fn number_of_source(&self, source: Source) -> Option<u32> {
+        match source {
+            Source::Rank(rank) => self.number_of_dest(Dest::Rank(rank)),
+            Source::Any | Source::Null => None,
         }
     }
 

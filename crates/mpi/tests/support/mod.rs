@@ -18,9 +18,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Which case a rank runs.
-const CASE_VARIABLE: &str = "MPI_TEST_CASE";
+pub const CASE_VARIABLE: &str = "MPI_TEST_CASE";
 /// A run that takes longer is ended and has failed. Generous: machines that test are busy.
-const RUN_LIMIT: Duration = Duration::from_secs(120);
+pub const RUN_LIMIT: Duration = Duration::from_secs(120);
 /// A picture that has not come by then is missing.
 const PICTURE_LIMIT: Duration = Duration::from_secs(60);
 /// How often the harness asks for it.
@@ -147,7 +147,7 @@ pub fn main(cases: &[Case]) -> ExitCode {
 }
 
 /// The launcher, built now if need be, from the same target directory and profile as this test.
-fn mpiexec() -> PathBuf {
+pub fn mpiexec() -> PathBuf {
     if let Some(path) = std::env::var_os("MPI_MPIEXEC") {
         return path.into();
     }

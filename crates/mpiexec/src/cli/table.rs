@@ -79,6 +79,7 @@ const CARGO: &str = "Cargo targets";
 const PLACEMENT: &str = "Placement";
 const STREAMS: &str = "Input and output";
 const ENDING: &str = "Ending";
+const SEEING: &str = "Seeing the job";
 const HOSTS: &str = "Several hosts";
 
 const fn opt(
@@ -234,6 +235,22 @@ pub const OPTIONS: &[Opt] = {
             "end the job after this time, and say what each rank waited for",
         ),
         opt("print-all-exitcodes", &[], Flag, Job, ENDING, "print every rank's exit status at the end"),
+        opt(
+            "stats",
+            &[],
+            Flag,
+            Job,
+            SEEING,
+            "at the end, print where the time went and who sent how much, and draw who talks to whom",
+        ),
+        opt(
+            "matrix",
+            &[],
+            Value("FILE"),
+            Job,
+            SEEING,
+            "where --stats draws the communication matrix (default: mpi-matrix.svg)",
+        ),
         opt(
             "hostfile",
             &["f", "machinefile"],

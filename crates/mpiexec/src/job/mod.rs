@@ -14,6 +14,7 @@ mod knot;
 mod mixer;
 mod picture;
 mod report;
+mod shown;
 mod sink;
 mod spawn;
 pub mod start;
@@ -25,6 +26,7 @@ use crate::error::LaunchError;
 use crate::guard::{self, Guard};
 use crate::limits;
 use crate::plan::Plan;
+use crate::report::Reports;
 use crate::settings::Job;
 pub use begin::raise_open_files;
 use begin::{random_failed, segment, take_signals, world};
@@ -113,6 +115,7 @@ struct Running<'a> {
     picture: Option<Picture>,
     last_picture: Option<Instant>,
     pictures_apart: Duration,
+    reports: Reports,
     buffer: Vec<u8>,
 }
 
@@ -126,8 +129,11 @@ impl<'a> Running<'a> {
             .ok();
         let here = plan.hosts.iter().position(|host| host.here).unwrap_or(usize::MAX);
         let node_size = plan.ranks_of(here).count().clamp(1, size.max(1));
+        let mut remarks = Vec::new();
+        let mut reports = Reports::new(&job.wanted, &mut remarks);
         let common = Common {
             segment: segment(node_size, &mut streams),
+            records: reports.world(0, size, &mut remarks),
             size,
             node_size,
             several: plan.hosts.len() > 1,
@@ -139,6 +145,7 @@ impl<'a> Running<'a> {
             id: id.clone(),
             spawned: false,
         };
+        remarks.iter().for_each(|line| streams.message(&format!("mpiexec: {line}")));
         let server = Server::new(world(job, plan, &id, size)?);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(LaunchError::system("epoll"))?;
         let begun = Instant::now();
@@ -168,6 +175,7 @@ impl<'a> Running<'a> {
             picture: None,
             last_picture: None,
             pictures_apart: limits::PICTURES_APART / 2,
+            reports,
             buffer: vec![0; limits::READ_BYTES],
         };
         running.watch_signals()?;
@@ -398,6 +406,7 @@ impl<'a> Running<'a> {
             self.drain_rank(rank);
         }
         self.streams.finish();
+        self.report_at_end();
         if self.job.print_all {
             let ends =
                 self.ranks.iter().map(|r| r.end.map_or(String::from("left"), |e| e.status().to_string()));

@@ -74,6 +74,7 @@ impl Running<'_> {
             size,
             node_size: size,
             segment: super::segment(size, &mut self.streams),
+            records: self.records(first, size),
             spawned: true,
             ..self.worlds[0].common.for_another()
         };

@@ -29,6 +29,8 @@ pub struct Common {
     pub environment: Option<Vec<(OsString, OsString)>>,
     /// The node segment.
     pub segment: Option<OwnedFd>,
+    /// The memory for records, where some are wanted.
+    pub records: Option<OwnedFd>,
     /// Variables for all ranks.
     pub env: Vec<(String, String)>,
     /// The error handler that ranks start with.
@@ -51,6 +53,7 @@ impl Common {
             several: self.several,
             environment: self.environment.clone(),
             segment: None,
+            records: None,
             env: self.env.clone(),
             errhandler: self.errhandler.clone(),
             scrub: self.scrub.clone(),
@@ -155,8 +158,9 @@ pub fn start(
         Source::Pipe => Stdio::piped(),
     });
     let segment = common.segment.as_ref().map(AsRawFd::as_raw_fd);
+    let records = common.records.as_ref().map(AsRawFd::as_raw_fd);
     Inheritance {
-        keep: [Some(theirs.as_raw_fd()), segment].into_iter().flatten().collect(),
+        keep: [Some(theirs.as_raw_fd()), segment, records].into_iter().flatten().collect(),
         own_group: true,
         die_with_parent: true,
         processors: place.processors.clone(),
@@ -221,6 +225,9 @@ fn environment(
     if let Some(segment) = &common.segment {
         command.env(variables::NODE_FD, segment.as_raw_fd().to_string());
         command.env(variables::NODE_SLOT, place.node_slot.to_string());
+    }
+    if let Some(records) = &common.records {
+        command.env(variables::RECORD_FD, records.as_raw_fd().to_string());
     }
 }
 

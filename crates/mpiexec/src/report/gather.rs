@@ -1,0 +1,107 @@
+//! All that the ranks wrote down, brought together.
+
+use mpi_record::{Block, Reader};
+use std::collections::BTreeMap;
+
+/// The records of a world's ranks.
+pub struct World {
+    /// Number of its first process among all of the job.
+    pub first: usize,
+    /// Where they are.
+    pub reader: Reader,
+}
+
+/// How a process of the job ended.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Fate {
+    /// What it is called.
+    pub name: String,
+    /// Why its records may lack something; `None` after a good end.
+    pub trouble: Option<String>,
+}
+
+/// What is known of all ranks.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Gathered {
+    /// Every process that recorded, by its number among all of the job.
+    pub ranks: Vec<Rank>,
+    /// Why the whole is partial, if it is.
+    pub partial: Option<String>,
+}
+
+/// What is known of one process.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Rank {
+    /// Its number among all of the job.
+    pub number: usize,
+    /// What it is called.
+    pub name: String,
+    /// What it wrote down.
+    pub block: Block,
+    /// Messages and bytes to others, by their numbers; `None`: processes of other jobs, or not told apart.
+    pub traffic: BTreeMap<Option<usize>, (u64, u64)>,
+}
+
+impl Rank {
+    /// Time in MPI that is neither waiting nor copying: matching and all the rest.
+    pub fn matching(&self) -> u64 {
+        self.block.inside.saturating_sub(self.block.waiting).saturating_sub(self.block.copying)
+    }
+
+    /// Time outside of MPI.
+    pub fn computing(&self) -> u64 {
+        self.block.elapsed.saturating_sub(self.block.inside)
+    }
+}
+
+impl Gathered {
+    /// Reads everything; `fates` are the processes by number.
+    pub fn new(worlds: &[World], fates: &[Fate]) -> Gathered {
+        let mut ranks = Vec::new();
+        for world in worlds {
+            for rank in 0..world.reader.ranks() {
+                let number = world.first + rank;
+                // What cannot be read is missing, as is what a rank never wrote.
+                let block = world.reader.block(rank).unwrap_or_default();
+                let name = fates.get(number).map_or_else(|| format!("rank {rank}"), |fate| fate.name.clone());
+                let traffic = traffic(world, &block);
+                ranks.push(Rank { number, name, block, traffic });
+            }
+        }
+        let mut troubles = fates.iter().filter_map(|fate| Some((&fate.name, fate.trouble.as_ref()?)));
+        let first = troubles.next().map(|(name, trouble)| format!("{name} {trouble}"));
+        let more = troubles.count();
+        let partial = first.map(|first| match more {
+            0 => first,
+            1 => format!("{first}; and 1 more"),
+            n => format!("{first}; and {n} more"),
+        });
+        Gathered { ranks, partial }
+    }
+
+    /// Those that have initialised MPI.
+    pub fn recorded(&self) -> impl Iterator<Item = &Rank> {
+        self.ranks.iter().filter(|rank| rank.block.pid != 0)
+    }
+
+    /// The longest time that a rank was in the job, in nanoseconds.
+    pub fn elapsed(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.block.elapsed).max().unwrap_or(0)
+    }
+}
+
+fn traffic(world: &World, block: &Block) -> BTreeMap<Option<usize>, (u64, u64)> {
+    let mut traffic: BTreeMap<Option<usize>, (u64, u64)> = BTreeMap::new();
+    let mut add = |to: Option<usize>, messages: u64, bytes: u64| {
+        let sum = traffic.entry(to).or_default();
+        *sum = (sum.0 + messages, sum.1 + bytes);
+    };
+    for peer in &block.peers {
+        let own = (peer.peer as usize) < world.reader.ranks();
+        add(own.then_some(world.first + peer.peer as usize), peer.messages, peer.bytes);
+    }
+    if block.others.0 > 0 {
+        add(None, block.others.0, block.others.1);
+    }
+    traffic
+}
