@@ -261,7 +261,6 @@ impl Engine {
         let outcome = Outcome::Waiting;
         state.direct = Direct { outcome, from: ep, context: id, source, tag, signature, memory };
         let mut patience = Patience::new(&self.shared.spin);
-        let mut waiting = record::Waiting::NOT;
         loop {
             let inner = &mut *core;
             let polled = inner.rx[route].poll_from(ep, &mut inner.state);
@@ -269,7 +268,7 @@ impl Engine {
                 inner.state.settle(&mut inner.rx);
             }
             match inner.state.direct.outcome {
-                Outcome::Waiting => waiting.begin(),
+                Outcome::Waiting => record::waiting_for_message(),
                 Outcome::Done(status) => {
                     inner.state.direct.outcome = Outcome::Off;
                     self.shared.leave(core);

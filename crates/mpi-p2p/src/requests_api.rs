@@ -30,7 +30,14 @@ impl Engine {
     /// # Errors
     /// The operation's; Request for a stale id.
     pub fn wait(&self, id: RequestId) -> Result<Status, Error> {
-        let _recording = record::op(record::ops::WAIT, || None);
+        if record::on() {
+            return record::during(record::ops::WAIT, || None, || self.wait_now(id));
+        }
+        self.wait_now(id)
+    }
+
+    #[inline]
+    fn wait_now(&self, id: RequestId) -> Result<Status, Error> {
         let core = self.enter();
         self.wait_until(core, ForRequest { id, op: "wait" })
     }

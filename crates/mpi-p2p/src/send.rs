@@ -28,6 +28,25 @@ impl State {
     /// The whole of a small contiguous send, where nothing stands in its way. `false`: go the long way.
     #[inline]
     pub fn send_now(&mut self, face: &Face, dest: u32, tag: i32, buf: &SendBuf<'_>, more: bool) -> bool {
+        match record::on() {
+            true => self.send_now_recorded(face, dest, tag, buf, more),
+            false => self.send_now_plainly(face, dest, tag, buf, more),
+        }
+    }
+
+    #[cold]
+    fn send_now_recorded(&mut self, face: &Face, dest: u32, tag: i32, buf: &SendBuf<'_>, more: bool) -> bool {
+        let copying = record::copying(buf.bytes());
+        let sent = self.send_now_plainly(face, dest, tag, buf, more);
+        if let (true, Some(ep)) = (sent, face.peers.get(dest as usize)) {
+            record::copied(copying);
+            record::sent(ep.0, face.id, tag, buf.bytes() as u64);
+        }
+        sent
+    }
+
+    #[inline(always)]
+    fn send_now_plainly(&mut self, face: &Face, dest: u32, tag: i32, buf: &SendBuf<'_>, more: bool) -> bool {
         let Some(&ep) = face.peers.get(dest as usize) else { return false };
         let peer = self.peers.at(ep);
         if buf.bytes() >= peer.fast_below
@@ -45,13 +64,10 @@ impl State {
             datatype: buf.datatype().signature(),
             length: bytes.len() as u64,
         };
-        let copying = record::copying(bytes.len());
-        let sent = self.tx[usize::from(peer.route)].send(ep, Am { header, body: Body::Bytes(bytes), more });
-        record::copied(copying);
-        match sent {
-            Ok(sent) => {
-                record::sent(ep.0, face.id, tag, bytes.len() as u64);
-                self.owed |= sent != Sent::Done;
+        match self.tx[usize::from(peer.route)].send(ep, Am { header, body: Body::Bytes(bytes), more }) {
+            Ok(Sent::Done) => true,
+            Ok(_) => {
+                self.owed = true;
                 true
             }
             // The long way meets the same answer and deals with it.

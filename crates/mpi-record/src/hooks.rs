@@ -78,6 +78,23 @@ fn begin(op: Op, peer: Option<u32>) -> Recording {
     Recording(Some(op))
 }
 
+/// As [`during`], for an operation that begins in a way of its own.
+#[cold]
+#[inline(never)]
+pub fn with<T>(begin: impl FnOnce() -> Recording, f: impl FnOnce() -> T) -> T {
+    let _recording = begin();
+    f()
+}
+
+/// Carries out a whole operation and records it: for paths where even a guard would cost too much,
+/// behind a branch on [`on`].
+#[cold]
+#[inline(never)]
+pub fn during<T>(op: Op, peer: impl FnOnce() -> Option<u32>, f: impl FnOnce() -> T) -> T {
+    let _recording = self::op(op, peer);
+    f()
+}
+
 impl Drop for Recording {
     #[inline(always)]
     fn drop(&mut self) {
@@ -110,6 +127,23 @@ impl Waiting {
         if on() && self.0.is_none() {
             self.0 = begin_wait();
         }
+    }
+}
+
+/// The thread waits for a message, also said again and again; the wait is over when the message is
+/// [`received`], or the operation ends.
+#[inline(always)]
+pub fn waiting_for_message() {
+    if on() {
+        begin_message_wait();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn begin_message_wait() {
+    if let Some(writer) = writer() {
+        writer.begin_message_wait();
     }
 }
 

@@ -25,8 +25,8 @@ mod reader;
 mod writer;
 
 pub use hooks::{
-    Recording, Waiting, algorithm, attach, copied, copying, finished, moved, on, op, received, sent,
-    several_threads, unexpected, waiting, waits_for,
+    Recording, Waiting, algorithm, attach, copied, copying, during, finished, moved, on, op, received, sent,
+    several_threads, unexpected, waiting, waiting_for_message, waits_for, with,
 };
 pub use layout::Event;
 pub use reader::{Bin, Block, Now, OpCounts, Peer, Reader, Tail};

@@ -35,6 +35,8 @@ struct Thread {
     /// Operations one inside the other; the outermost is recorded.
     depth: Cell<u32>,
     waits: Cell<bool>,
+    /// A wait that ends with the next message, since when and with how much copying before.
+    message_wait: Cell<Option<(u64, u64)>>,
     since: Cell<u64>,
     peer: Cell<Option<u32>>,
     waiting: Cell<u64>,
@@ -51,6 +53,7 @@ thread_local! {
             number: Cell::new(u16::MAX),
             depth: Cell::new(0),
             waits: Cell::new(false),
+            message_wait: Cell::new(None),
             since: Cell::new(0),
             peer: Cell::new(None),
             waiting: Cell::new(0),
@@ -173,6 +176,7 @@ impl Writer {
             if depth > 0 {
                 return;
             }
+            self.end_message_wait(thread);
             let (begin, end) = (thread.since.get(), ticks());
             let (after, before) = (thread.sums(), thread.before.get());
             let [waiting, copying, sent, received] =
@@ -211,22 +215,42 @@ impl Writer {
     }
 
     pub fn end_wait(&self, wait: Wait) {
+        THREAD.with(|thread| self.over(thread, wait.since, wait.copying));
+        if wait.alone {
+            self.end(WAIT);
+        }
+    }
+
+    /// A wait of a thread is over.
+    fn over(&self, thread: &Thread, since: u64, copying: u64) {
+        thread.waits.set(false);
+        let end = ticks();
+        let copying = thread.copying.get().wrapping_sub(copying);
+        let waiting = end.saturating_sub(since).saturating_sub(copying);
+        add_to(&thread.waiting, waiting);
+        self.add(head::WAITING, waiting);
+        self.set(head::WAIT_SINCE, 0);
+        self.set(head::WAITS_FOR, 0);
+        if self.events > 0 {
+            self.event(Event::Wait { thread: self.number(thread), begin: since, end });
+        }
+    }
+
+    pub fn begin_message_wait(&self) {
         THREAD.with(|thread| {
-            thread.waits.set(false);
-            let end = ticks();
-            let copying = thread.copying.get().wrapping_sub(wait.copying);
-            let waiting = end.saturating_sub(wait.since).saturating_sub(copying);
-            add_to(&thread.waiting, waiting);
-            self.add(head::WAITING, waiting);
-            self.set(head::WAIT_SINCE, 0);
-            self.set(head::WAITS_FOR, 0);
-            if self.events > 0 {
-                self.event(Event::Wait { thread: self.number(thread), begin: wait.since, end });
-            }
-            if wait.alone {
-                self.end(WAIT);
+            if !thread.waits.replace(true) {
+                let since = ticks();
+                thread.message_wait.set(Some((since, thread.copying.get())));
+                self.set(head::WAIT_SINCE, since);
             }
         });
+    }
+
+    #[inline]
+    fn end_message_wait(&self, thread: &Thread) {
+        if let Some((since, copying)) = thread.message_wait.take() {
+            self.over(thread, since, copying);
+        }
     }
 
     pub fn waits_for(&self, peer: Option<u32>) {
@@ -258,12 +282,13 @@ impl Writer {
 
     pub fn received(&self, peer: u32, context: u32, tag: i32, bytes: u64) {
         if is_management(context) {
-            return;
+            return THREAD.with(|thread| self.end_message_wait(thread));
         }
         self.add(head::RECEIVED, 1);
         self.add(head::RECEIVED_BYTES, bytes);
         self.add(SIZES_RECEIVED + size_class(bytes), 1);
         THREAD.with(|thread| {
+            self.end_message_wait(thread);
             add_to(&thread.received, bytes);
             if self.events > 0 {
                 let thread = self.number(thread);

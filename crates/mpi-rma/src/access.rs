@@ -7,7 +7,7 @@ use crate::messages::{Deed, Errand};
 use crate::window::{Inner, Reach, Window};
 use mpi_comm::Dest;
 use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf, Signature};
-use mpi_p2p::record::ops::Op as RecordedOp;
+use mpi_p2p::record::{self, ops::Op as RecordedOp};
 use mpi_p2p::{Error, ErrorClass, RequestId};
 
 /// Memory of a target: which rank, where, how many elements of which type.
@@ -45,6 +45,16 @@ impl Window {
     /// target can find wrong is reported by what closes or flushes the epoch.
     #[inline]
     pub fn put(&self, from: SendBuf<'_>, target: Target<'_>) -> Result<(), Error> {
+        if record::on() {
+            let recording =
+                || self.recording(const { RecordedOp::named("put") }, target.rank, true, from.bytes());
+            return record::with(recording, || self.put_now(from, target));
+        }
+        self.put_now(from, target)
+    }
+
+    #[inline]
+    fn put_now(&self, from: SendBuf<'_>, target: Target<'_>) -> Result<(), Error> {
         if self.0.put_plain(&from, &target) {
             return Ok(());
         }
@@ -54,7 +64,6 @@ impl Window {
     fn put_long(&self, from: SendBuf<'_>, target: Target<'_>) -> Result<(), Error> {
         let w = self.alive("put")?;
         let Dest::Rank(rank) = target.rank else { return Ok(()) };
-        let _recording = w.recording(const { RecordedOp::named("put") }, rank, true, from.bytes());
         w.check_types("put", from.datatype(), from.bytes(), &target)?;
         match w.way("put", rank, &target)? {
             Way::Direct { place, offset, .. } => {
@@ -97,9 +106,24 @@ impl Window {
         target: Target<'_>,
         request: Option<RequestId>,
     ) -> Result<(), Error> {
+        if record::on() {
+            let recording =
+                || self.recording(const { RecordedOp::named("get") }, target.rank, false, to.bytes());
+            return record::with(recording, || self.get_now(name, to, target, request));
+        }
+        self.get_now(name, to, target, request)
+    }
+
+    #[inline]
+    fn get_now(
+        &self,
+        name: &'static str,
+        to: RecvBuf<'_>,
+        target: Target<'_>,
+        request: Option<RequestId>,
+    ) -> Result<(), Error> {
         let w = self.alive(name)?;
         let Dest::Rank(rank) = target.rank else { return w.done(request) };
-        let _recording = w.recording(const { RecordedOp::named("get") }, rank, false, to.bytes());
         w.check_room(name, &to, &target)?;
         match w.way(name, rank, &target)? {
             Way::Direct { place, offset, .. } => {
@@ -131,6 +155,16 @@ impl Window {
     /// As [`put`](Window::put); `Op` for an operation that is not predefined or not defined on the type.
     #[inline]
     pub fn accumulate(&self, from: SendBuf<'_>, target: Target<'_>, op: &Op) -> Result<(), Error> {
+        if record::on() {
+            let recording =
+                || self.recording(const { RecordedOp::named("accumulate") }, target.rank, true, from.bytes());
+            return record::with(recording, || self.accumulate_now(from, target, op));
+        }
+        self.accumulate_now(from, target, op)
+    }
+
+    #[inline]
+    fn accumulate_now(&self, from: SendBuf<'_>, target: Target<'_>, op: &Op) -> Result<(), Error> {
         if self.0.combine_plain_word(&from, &target, op, None) {
             return Ok(());
         }
@@ -140,7 +174,6 @@ impl Window {
     fn accumulate_long(&self, from: SendBuf<'_>, target: Target<'_>, op: &Op) -> Result<(), Error> {
         let w = self.alive("accumulate")?;
         let Dest::Rank(rank) = target.rank else { return Ok(()) };
-        let _recording = w.recording(const { RecordedOp::named("accumulate") }, rank, true, from.bytes());
         if matches!(op, Op::NoOp) {
             return Ok(());
         }
@@ -173,7 +206,7 @@ impl Window {
         let w = self.alive("get accumulate")?;
         let Dest::Rank(rank) = target.rank else { return Ok(()) };
         let _recording =
-            w.recording(const { RecordedOp::named("get-accumulate") }, rank, false, result.bytes());
+            self.recording(const { RecordedOp::named("get-accumulate") }, target.rank, false, result.bytes());
         w.combine("get accumulate", Some(from), Some(result), rank, &target, op, None)
     }
 
@@ -183,6 +216,23 @@ impl Window {
     /// As there; `Type` for a derived type.
     #[inline]
     pub fn fetch_and_op(
+        &self,
+        from: SendBuf<'_>,
+        result: RecvBuf<'_>,
+        rank: Dest,
+        at: i64,
+        op: &Op,
+    ) -> Result<(), Error> {
+        if record::on() {
+            let recording =
+                || self.recording(const { RecordedOp::named("fetch-and-op") }, rank, false, result.bytes());
+            return record::with(recording, || self.fetch_and_op_now(from, result, rank, at, op));
+        }
+        self.fetch_and_op_now(from, result, rank, at, op)
+    }
+
+    #[inline]
+    fn fetch_and_op_now(
         &self,
         from: SendBuf<'_>,
         result: RecvBuf<'_>,
@@ -208,8 +258,6 @@ impl Window {
         let name = "fetch and op";
         let w = self.alive(name)?;
         let Dest::Rank(rank) = rank else { return Ok(()) };
-        let _recording =
-            w.recording(const { RecordedOp::named("fetch-and-op") }, rank, false, result.bytes());
         let datatype = result.datatype();
         let Datatype::Predefined(p) = datatype else { return Err(w.not_predefined(name, rank, datatype)) };
         let target = Target { rank: Dest::Rank(rank), at, count: 1, datatype };
@@ -242,8 +290,12 @@ impl Window {
         let name = "compare and swap";
         let w = self.alive(name)?;
         let Dest::Rank(rank) = rank else { return Ok(()) };
-        let _recording =
-            w.recording(const { RecordedOp::named("compare-and-swap") }, rank, false, result.bytes());
+        let _recording = self.recording(
+            const { RecordedOp::named("compare-and-swap") },
+            Dest::Rank(rank),
+            false,
+            result.bytes(),
+        );
         let datatype = result.datatype();
         let p = match datatype {
             Datatype::Predefined(p) if p.pair().is_none() && p.size() <= 8 => *p,

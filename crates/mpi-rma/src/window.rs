@@ -6,7 +6,7 @@ use crate::epoch::Epoch;
 use crate::hub::Hub;
 use crate::limits::NAME_MAX_BYTES;
 use crate::messages::Mail;
-use mpi_comm::{Comm, ErrorHandler, Group, Info};
+use mpi_comm::{Comm, Dest, ErrorHandler, Group, Info};
 use mpi_p2p::{Context, Engine, Error, ErrorClass, record};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -164,6 +164,24 @@ impl Inner {
 }
 
 impl Window {
+    /// An operation on a target begins, of so many bytes to it (`out`) or from it.
+    #[inline]
+    pub(crate) fn recording(
+        &self,
+        op: record::ops::Op,
+        target: Dest,
+        out: bool,
+        bytes: usize,
+    ) -> record::Recording {
+        let peer = || match target {
+            Dest::Rank(rank) => self.0.cx.peers().get(rank as usize).map(|ep| ep.0),
+            Dest::Null => None,
+        };
+        let recording = record::op(op, peer);
+        record::moved(peer, out, bytes as u64);
+        recording
+    }
+
     /// The communicator whose ranks the window's are.
     pub fn comm(&self) -> &Comm {
         &self.0.comm

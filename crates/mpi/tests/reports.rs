@@ -229,7 +229,7 @@ fn stats_count_a_ring(folder: &Path) {
 fn stats_survive_a_killed_rank(folder: &Path) {
     let done = run("--stats", 2, "killed_in_the_middle", folder);
     assert_eq!(done.status, Some(137), "{}", done.err);
-    done.says("PARTIAL, gathered until the end: rank 0 ");
+    done.says("PARTIAL, gathered until the end: rank 1 (pid ");
     assert_eq!(row(&done.err, "send ")[0], "4", "{}", done.err);
     assert_eq!(row(&done.err, "  rank 1 ")[0], "3", "what the killed rank wrote is there\n{}", done.err);
 }
@@ -238,7 +238,7 @@ fn stats_survive_the_timeout(folder: &Path) {
     let done = run("--stats --timeout 2", 2, "receives_for_ever", folder);
     assert_eq!(done.status, Some(124), "{}", done.err);
     done.says("a circle: ");
-    done.says("PARTIAL");
+    done.says("PARTIAL, gathered until the end: the job has run for 2 s (--timeout)");
     assert_eq!(row(&done.err, "barrier ")[0], "2", "{}", done.err);
 }
 
@@ -248,7 +248,7 @@ fn stats_survive_an_interrupt(folder: &Path) {
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("mpiexec lives");
     let done = end(child, folder);
     assert_eq!(done.status, Some(130), "{}", done.err);
-    done.says("PARTIAL");
+    done.says("PARTIAL, gathered until the end: the launcher got SIGINT");
     assert_eq!(row(&done.err, "barrier ")[0], "2", "{}", done.err);
 }
 

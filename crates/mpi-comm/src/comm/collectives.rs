@@ -15,8 +15,11 @@ macro_rules! collective {
         #[inline]
         pub fn $name(&self, $($arg: $ty),*) -> Result<(), Error> {
             self.alive(stringify!($name))?;
-            let _recording = record::op(const { record::ops::Op::named(stringify!($name)) }, || None);
-            mpi_coll::$name(self.engine(), self.team(), $($arg),*)
+            let call = || mpi_coll::$name(self.engine(), self.team(), $($arg),*);
+            if record::on() {
+                return record::during(const { record::ops::Op::named(stringify!($name)) }, || None, call);
+            }
+            call()
         }
 
         #[doc = concat!("The immediate collective [`", stringify!($immediate), "`](mpi_coll::", stringify!($immediate), ").")]

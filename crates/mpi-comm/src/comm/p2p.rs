@@ -50,7 +50,15 @@ impl Comm {
     /// `Rank`, `Tag`, `Type` for what the caller gave; those of the engine.
     #[inline]
     pub fn send(&self, dest: Dest, tag: i32, buf: SendBuf<'_>, mode: SendMode) -> Result<(), Error> {
-        let _recording = record::op(const { Op::named("send") }, || self.number_of_dest(dest));
+        if record::on() {
+            let op = const { Op::named("send") };
+            return record::during(op, || self.number_of_dest(dest), || self.send_now(dest, tag, buf, mode));
+        }
+        self.send_now(dest, tag, buf, mode)
+    }
+
+    #[inline]
+    fn send_now(&self, dest: Dest, tag: i32, buf: SendBuf<'_>, mode: SendMode) -> Result<(), Error> {
         match self.outgoing("send", dest, tag, buf.datatype())? {
             Some(rank) => self.engine().send(self.context(), rank, tag, buf, mode),
             None => Ok(()),
@@ -63,7 +71,15 @@ impl Comm {
     /// `Rank`, `Tag`, `Type` for what the caller gave; those of the engine.
     #[inline]
     pub fn recv(&self, source: Source, tag: Tag, buf: RecvBuf<'_>) -> Result<Status, Error> {
-        let _recording = record::op(const { Op::named("receive") }, || self.number_of_source(source));
+        if record::on() {
+            let op = const { Op::named("receive") };
+            return record::during(op, || self.number_of_source(source), || self.recv_now(source, tag, buf));
+        }
+        self.recv_now(source, tag, buf)
+    }
+
+    #[inline]
+    fn recv_now(&self, source: Source, tag: Tag, buf: RecvBuf<'_>) -> Result<Status, Error> {
         match self.incoming("receive", source, tag, Some(buf.datatype()))? {
             Some(source) => self.engine().recv(self.context(), source, tag, buf),
             None => Ok(NULL_STATUS),
@@ -76,7 +92,15 @@ impl Comm {
     /// As [`Comm::send`].
     #[inline]
     pub fn isend(&self, dest: Dest, tag: i32, buf: SendBuf<'_>, mode: SendMode) -> Result<RequestId, Error> {
-        let _recording = record::op(const { Op::named("isend") }, || self.number_of_dest(dest));
+        if record::on() {
+            let op = const { Op::named("isend") };
+            return record::during(op, || self.number_of_dest(dest), || self.isend_now(dest, tag, buf, mode));
+        }
+        self.isend_now(dest, tag, buf, mode)
+    }
+
+    #[inline]
+    fn isend_now(&self, dest: Dest, tag: i32, buf: SendBuf<'_>, mode: SendMode) -> Result<RequestId, Error> {
         match self.outgoing("send", dest, tag, buf.datatype())? {
             Some(rank) => self.engine().isend(self.context(), rank, tag, buf, mode),
             None => self.complete(Status::EMPTY),
@@ -89,7 +113,15 @@ impl Comm {
     /// As [`Comm::recv`].
     #[inline]
     pub fn irecv(&self, source: Source, tag: Tag, buf: RecvBuf<'_>) -> Result<RequestId, Error> {
-        let _recording = record::op(const { Op::named("ireceive") }, || self.number_of_source(source));
+        if record::on() {
+            let op = const { Op::named("ireceive") };
+            return record::during(op, || self.number_of_source(source), || self.irecv_now(source, tag, buf));
+        }
+        self.irecv_now(source, tag, buf)
+    }
+
+    #[inline]
+    fn irecv_now(&self, source: Source, tag: Tag, buf: RecvBuf<'_>) -> Result<RequestId, Error> {
         match self.incoming("receive", source, tag, Some(buf.datatype()))? {
             Some(source) => self.engine().irecv(self.context(), source, tag, buf),
             None => self.complete(NULL_STATUS),

@@ -111,6 +111,8 @@ struct Running<'a> {
     feeder: Option<Feeder>,
     feeder_waits: input::WaitsFor,
     status: Option<i32>,
+    /// What ended the job before its time.
+    ended_by: Option<String>,
     timeout_at: Option<Instant>,
     picture: Option<Picture>,
     last_picture: Option<Instant>,
@@ -171,6 +173,7 @@ impl<'a> Running<'a> {
             feeder: None,
             feeder_waits: input::WaitsFor::Nothing,
             status: None,
+            ended_by: None,
             timeout_at: job.timeout.map(|timeout| begun + timeout),
             picture: None,
             last_picture: None,
@@ -274,6 +277,10 @@ impl<'a> Running<'a> {
     /// may catch the signal and save what it has.
     fn end(&mut self, worlds: &[usize], status: i32, reason: Option<&str>, kill_after: Duration) {
         self.status.get_or_insert(status);
+        if let Some(reason) = reason {
+            self.ended_by
+                .get_or_insert_with(|| reason.trim_end_matches("; what the ranks wait for:").to_owned());
+        }
         let abort = reason.map(|reason| ToRank::Abort { code: status, message: reason.to_owned() });
         for number in worlds {
             let world = &mut self.worlds[*number];

@@ -377,6 +377,7 @@ impl Running<'_> {
             return;
         }
         self.picture = None;
+        self.ended_by.get_or_insert_with(|| format!("the launcher got {signal}"));
         let seconds = limits::KILL_AFTER_SIGNAL.as_secs();
         self.streams.message(&format!(
             "mpiexec: {signal}: ending the job; what is left after {seconds} s is killed (once more: at once)"

@@ -55,8 +55,9 @@ impl Rank {
 }
 
 impl Gathered {
-    /// Reads everything; `fates` are the processes by number.
-    pub fn new(worlds: &[World], fates: &[Fate]) -> Gathered {
+    /// Reads everything; `fates` are the processes by number, `ended_by` is what ended the job before
+    /// its time.
+    pub fn new(worlds: &[World], fates: &[Fate], ended_by: Option<String>) -> Gathered {
         let mut ranks = Vec::new();
         for world in worlds {
             for rank in 0..world.reader.ranks() {
@@ -68,15 +69,9 @@ impl Gathered {
                 ranks.push(Rank { number, name, block, traffic });
             }
         }
-        let mut troubles = fates.iter().filter_map(|fate| Some((&fate.name, fate.trouble.as_ref()?)));
-        let first = troubles.next().map(|(name, trouble)| format!("{name} {trouble}"));
-        let more = troubles.count();
-        let partial = first.map(|first| match more {
-            0 => first,
-            1 => format!("{first}; and 1 more"),
-            n => format!("{first}; and {n} more"),
-        });
-        Gathered { ranks, partial }
+        let trouble =
+            || fates.iter().find_map(|fate| Some(format!("{} {}", fate.name, fate.trouble.as_ref()?)));
+        Gathered { ranks, partial: ended_by.or_else(trouble) }
     }
 
     /// Those that have initialised MPI.

@@ -95,12 +95,13 @@ impl Reports {
         }
     }
 
-    /// The job has ended: writes every report. `fates` are the ends of all processes by number.
-    pub fn finish(&mut self, fates: &[Fate]) -> Vec<String> {
+    /// The job has ended: writes every report. `fates` are the ends of all processes by number,
+    /// `ended_by` is what ended the job before its time.
+    pub fn finish(&mut self, fates: &[Fate], ended_by: Option<String>) -> Vec<String> {
         if self.worlds.is_empty() {
             return Vec::new();
         }
-        let gathered = Gathered::new(&self.worlds, fates);
+        let gathered = Gathered::new(&self.worlds, fates, ended_by);
         let mut lines = Vec::new();
         if self.stats {
             lines.extend(table::lines(&gathered));
