@@ -103,7 +103,7 @@ impl State {
             return None;
         }
         memory.fill(0, bytes);
-        record::received(|| from.0, context, e.tag, e.total);
+        record::received(|| stored.from.0, context, e.tag, e.total);
         lane.unexpected.remove(&mut self.store, m);
         if let Some(charge) = self.store.discard(m) {
             self.account_taken(charge);
