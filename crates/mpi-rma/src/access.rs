@@ -93,7 +93,7 @@ impl Window {
     /// As [`put`](Window::put).
     #[inline]
     pub fn get(&self, to: RecvBuf<'_>, target: Target<'_>) -> Result<(), Error> {
-        if self.0.get_plain(&to, &target) {
+        if !record::on() && self.0.get_plain(&to, &target) {
             return Ok(());
         }
         self.get_as("get", to, target, None)

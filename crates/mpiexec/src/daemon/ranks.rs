@@ -109,6 +109,7 @@ impl Daemon {
             size => mpi_node::segment::create(size as u32).ok(),
         };
         let common = Common {
+            records: None,
             id: prepare.id,
             size: prepare.size as usize,
             node_size,
