@@ -4,11 +4,16 @@
 //! what it claims decides nothing except whether its own connection is dropped.
 
 use crate::core::{Core, News, Role, Token};
-use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_POLL, PROOF_TIMEOUT, UNPROVEN_EVICT_AFTER, UNPROVEN_MAX};
+use crate::limits::{
+    ACCEPT_PAUSE, ACCEPTS_PER_POLL, PROOF_TIMEOUT, STRANGERS_REPORT_PERIOD, UNPROVEN_EVICT_AFTER,
+    UNPROVEN_MAX,
+};
 use crate::peer::State;
 use crate::{open, sys};
 use mpi_btl::Ep;
-use mpi_wire::hello::{Acceptor, HELLO_LEN, HELLO_REPLY_LEN, Hello, Identity, PROOF_LEN, guest_secret};
+use mpi_wire::hello::{
+    Acceptor, HELLO_LEN, HELLO_REPLY_LEN, Hello, HelloError, Identity, PROOF_LEN, guest_secret,
+};
 use nix::sys::epoll::EpollFlags;
 use std::io;
 use std::os::fd::AsFd;
@@ -32,8 +37,29 @@ const _: () = assert!(PROOF_LEN <= HELLO_LEN);
 /// What one step of the handshake led to.
 enum Next {
     Wait,
-    Drop,
+    /// The other side left, or is one too many: no fault of anybody's.
+    Leave,
+    /// A stranger, and how that showed.
+    Drop(String),
     Proven(Identity),
+}
+
+/// Strangers whose connections were dropped.
+#[derive(Default)]
+pub(crate) struct TurnedAway {
+    /// Since the last report.
+    count: u64,
+    /// The last of them: from where, and what was wrong.
+    last: String,
+    /// When they were told of.
+    told: Option<Instant>,
+}
+
+impl TurnedAway {
+    /// When the next report may go out, if there is anything to report.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        (self.count > 0).then(|| self.told.map_or(now, |at| at + STRANGERS_REPORT_PERIOD))
+    }
 }
 
 impl Core {
@@ -41,9 +67,11 @@ impl Core {
     pub fn accept(&mut self) {
         for _ in 0..ACCEPTS_PER_POLL {
             let now = Instant::now();
-            if self.unproven.len() >= UNPROVEN_MAX && !self.evict(now) {
-                // The others wait in the kernel until a slot is free.
-                return self.pause(now);
+            if self.unproven.len() >= UNPROVEN_MAX {
+                if let Some(until) = self.evict(now) {
+                    // The others wait in the kernel until a slot is free.
+                    return self.pause(until);
+                }
             }
             match self.listener.accept() {
                 Ok((socket, _)) => {
@@ -54,11 +82,13 @@ impl Core {
                         Accepting { since: now, stage: Stage::Hello, bytes: [0; HELLO_LEN], got: 0 };
                     if let Ok(token) = self.add(socket, Role::Accepting(accepting), EpollFlags::EPOLLIN) {
                         self.unproven.push_back(token);
+                        // Most have sent their hello before they are accepted.
+                        self.accepting_ready(token);
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if is_exhausted(&e) => return self.pause(now),
+                Err(e) if is_exhausted(&e) => return self.pause(now + ACCEPT_PAUSE),
                 // That one connection is gone already (ECONNABORTED and its like).
                 Err(_) => {}
             }
@@ -66,32 +96,63 @@ impl Core {
     }
 
     /// The listener stays readable while nothing can be accepted: without a rest it would spin.
-    fn pause(&mut self, now: Instant) {
+    fn pause(&mut self, until: Instant) {
         if self.paused.is_none() {
             let _ = self.epoll.delete(&self.listener);
-            self.paused = Some(now + ACCEPT_PAUSE);
+            self.paused = Some(until);
         }
     }
 
-    /// Drops the oldest connection without proof if it has had time enough.
-    fn evict(&mut self, now: Instant) -> bool {
-        let Some(&oldest) = self.unproven.front() else { return false };
-        let old = match self.conn(oldest).map(|c| &c.role) {
-            Some(Role::Accepting(a)) => now.saturating_duration_since(a.since) >= UNPROVEN_EVICT_AFTER,
-            _ => true,
+    /// Drops the oldest connection without proof if it has had time enough; else, when that is.
+    fn evict(&mut self, now: Instant) -> Option<Instant> {
+        let &oldest = self.unproven.front()?;
+        let until = match self.conn(oldest).map(|c| &c.role) {
+            Some(Role::Accepting(a)) => a.since + UNPROVEN_EVICT_AFTER,
+            _ => now,
         };
-        if old {
-            self.remove(oldest);
+        if until > now {
+            return Some(until);
         }
-        old
+        self.turn_away(oldest, "it made no room for others in time");
+        None
     }
 
     pub fn accepting_ready(&mut self, token: Token) {
         match self.accepting_step(token) {
             Next::Wait => {}
-            Next::Drop => drop(self.remove(token)),
+            Next::Leave => drop(self.remove(token)),
+            Next::Drop(why) => self.turn_away(token, &why),
             Next::Proven(identity) => self.proven(token, identity),
         }
+    }
+
+    /// Drops a stranger and counts it.
+    fn turn_away(&mut self, token: Token, why: &str) {
+        let Some(conn) = self.remove(token) else {
+            return self.unproven.retain(|t| *t != token);
+        };
+        let away = &mut self.turned_away;
+        away.count += 1;
+        // Words are made for one of them.
+        if away.count == 1 {
+            let from = conn.socket.peer_addr().ok().and_then(|a| a.as_socket());
+            let from = from.map_or_else(|| "an unknown address".to_owned(), |a| a.to_string());
+            away.last = format!("{from}: {why}");
+        }
+    }
+
+    /// Says how many strangers were dropped, now and then.
+    pub fn tell_of_strangers(&mut self) {
+        let now = Instant::now();
+        if self.turned_away.due(now).is_none_or(|at| at > now) {
+            return;
+        }
+        let TurnedAway { count, last, .. } = &self.turned_away;
+        let connections = if *count == 1 { "connection" } else { "connections" };
+        let text =
+            format!("{count} {connections} without proof of belonging to this job dropped; one from {last}");
+        self.turned_away = TurnedAway { told: Some(now), ..TurnedAway::default() };
+        self.news.push_back(News::Notice(text));
     }
 
     fn accepting_step(&mut self, token: Token) -> Next {
@@ -105,10 +166,12 @@ impl Core {
             };
             // Never a byte beyond: messages may stand right behind the proof.
             match sys::recv(socket.as_fd(), &mut accepting.bytes[accepting.got..want]) {
-                Ok(0) => return Next::Drop,
+                // A peer that reached us by another address too closes the one connection.
+                Ok(0) if accepting.got == 0 => return Next::Leave,
+                Ok(0) => return Next::Drop("it was closed in the middle of the greeting".to_owned()),
                 Ok(n) => accepting.got += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Next::Wait,
-                Err(_) => return Next::Drop,
+                Err(_) => return Next::Leave,
             }
             if accepting.got < want {
                 continue;
@@ -117,10 +180,13 @@ impl Core {
             let bytes = accepting.bytes;
             match std::mem::replace(&mut accepting.stage, Stage::Hello) {
                 Stage::Hello => {
-                    let Some((acceptor, reply)) = self.answer(&bytes) else { return Next::Drop };
+                    let (acceptor, reply) = match self.answer(&bytes) {
+                        Ok(answer) => answer,
+                        Err(next) => return next,
+                    };
                     // The socket is new: a reply that does not fit is no connection to keep.
                     if sys::send(socket.as_fd(), &[sys::Piece::out(&reply)]).ok() != Some(reply.len()) {
-                        return Next::Drop;
+                        return Next::Leave;
                     }
                     if let Some(Role::Accepting(accepting)) = self.conn(token).map(|c| &mut c.role) {
                         accepting.stage = Stage::Proof(acceptor);
@@ -129,25 +195,26 @@ impl Core {
                 Stage::Proof(acceptor) => {
                     let mut proof = [0; PROOF_LEN];
                     proof.copy_from_slice(&bytes[..PROOF_LEN]);
-                    return acceptor.proof(&proof).map_or(Next::Drop, Next::Proven);
+                    return acceptor.proof(&proof).map_or_else(|e| Next::Drop(e.to_string()), Next::Proven);
                 }
             }
         }
     }
 
-    /// The reply to a hello; `None` where there is none to give.
-    fn answer(&self, bytes: &[u8; HELLO_LEN]) -> Option<(Acceptor, [u8; HELLO_REPLY_LEN])> {
-        let hello = Hello::decode(bytes).ok()?;
+    /// The reply to a hello; else what to do with who sent it.
+    fn answer(&self, bytes: &[u8; HELLO_LEN]) -> Result<(Acceptor, [u8; HELLO_REPLY_LEN]), Next> {
+        let stranger = |e: HelloError| Next::Drop(e.to_string());
+        let hello = Hello::decode(bytes).map_err(stranger)?;
         if self.is_refused(hello.from) {
-            return None;
+            return Err(Next::Leave);
         }
         let mut nonce = [0; 32];
-        getrandom::fill(&mut nonce).ok()?;
+        getrandom::fill(&mut nonce).map_err(|_| Next::Leave)?;
         let secret = match hello.from.job == self.me.job {
             true => self.secret,
             false => guest_secret(&self.secret, hello.from.job),
         };
-        Acceptor::new(secret, self.me, &hello, nonce).ok()
+        Acceptor::new(secret, self.me, &hello, nonce).map_err(stranger)
     }
 
     /// Two ranks that dial each other at the same time need one connection, not two: the lower
@@ -209,8 +276,8 @@ impl Core {
 
     pub fn expire_accepting(&mut self, now: Instant) {
         while self.next_accepting().is_some_and(|at| at <= now) {
-            if let Some(oldest) = self.unproven.pop_front() {
-                self.remove(oldest);
+            if let Some(&oldest) = self.unproven.front() {
+                self.turn_away(oldest, "it did not prove itself in time");
             }
         }
     }

@@ -3,8 +3,9 @@
 //! No callback is made from here: the engine may send from inside one. What happened is put into
 //! `news`, in order, and the receiving half tells it with the lock released.
 
-use crate::accept::Accepting;
+use crate::accept::{Accepting, TurnedAway};
 use crate::dial::Attempt;
+use crate::limits::ONE_PIECE_BYTES;
 use crate::out::Spare;
 use crate::peer::Peer;
 use mpi_btl::{Down, Ep, OpId};
@@ -72,6 +73,8 @@ pub(crate) enum News {
     Completed(Ep, OpId, Result<(), String>),
     Writable(Ep),
     Down(Ep, Down),
+    /// For people.
+    Notice(String),
 }
 
 pub(crate) struct Core {
@@ -98,11 +101,15 @@ pub(crate) struct Core {
     pub held: Vec<Ep>,
     /// Accepted connections without proof, oldest first.
     pub unproven: VecDeque<Token>,
+    /// Those that were dropped.
+    pub turned_away: TurnedAway,
     /// Peers being dialled.
     pub dialing: Vec<Ep>,
     pub spare: Spare,
     /// Scratch for operations that completed.
     pub done: Vec<OpId>,
+    /// Scratch for a message that leaves as one piece.
+    pub whole: Vec<u8>,
 }
 
 impl Core {
@@ -136,9 +143,11 @@ impl Core {
             blocked: Vec::new(),
             held: Vec::new(),
             unproven: VecDeque::new(),
+            turned_away: TurnedAway::default(),
             dialing: Vec::new(),
             spare: Spare::default(),
             done: Vec::new(),
+            whole: Vec::with_capacity(ONE_PIECE_BYTES),
         })
     }
 
@@ -229,6 +238,11 @@ impl Core {
         }
     }
 
+    /// There is more to do than reading.
+    pub fn is_busy(&self) -> bool {
+        !self.news.is_empty() || !self.blocked.is_empty() || self.is_shaking_hands()
+    }
+
     /// Handshakes are under way: readiness has to be asked for, and the clock watched.
     pub fn is_shaking_hands(&self) -> bool {
         !self.unproven.is_empty() || !self.dialing.is_empty() || self.paused.is_some()
@@ -254,7 +268,8 @@ impl Core {
                 }
             }
         }
-        let next = [self.paused, self.next_accepting(), self.next_dial()].into_iter().flatten().min();
+        let report = self.turned_away.due(Instant::now());
+        let next = [self.paused, self.next_accepting(), self.next_dial(), report].into_iter().flatten().min();
         let result = match next {
             Some(at) => {
                 let wait =

@@ -30,6 +30,8 @@ enum Try {
     /// Closed by the peer before its reply: busy, or dialling us. Again at this time.
     Again(Instant),
     Failed(String),
+    /// The host answers, and nobody listens at the port.
+    Refused,
 }
 
 /// All attempts to reach one peer.
@@ -51,6 +53,7 @@ enum Next {
     Up,
     Again,
     Failed(String),
+    Refused,
 }
 
 impl Core {
@@ -82,6 +85,7 @@ impl Core {
         });
         let state = match result {
             Ok(token) => Try::Under(token),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Try::Refused,
             Err(e) => Try::Failed(e.to_string()),
         };
         self.set_try(ep, address, state);
@@ -110,6 +114,7 @@ impl Core {
             }
             Next::Again => Try::Again(Instant::now() + CONNECT_RETRY),
             Next::Failed(why) => Try::Failed(why),
+            Next::Refused => Try::Refused,
         };
         self.remove(token);
         self.set_try(ep, address, state);
@@ -123,6 +128,7 @@ impl Core {
         if !attempt.connected {
             match socket.take_error() {
                 Ok(None) => {}
+                Ok(Some(e)) if e.kind() == io::ErrorKind::ConnectionRefused => return Next::Refused,
                 Ok(Some(e)) | Err(e) => return Next::Failed(e.to_string()),
             }
             // Readable or writable without an error: but is it connected, or a spurious event?
@@ -211,7 +217,10 @@ impl Core {
     }
 
     fn give_up_if_hopeless(&mut self, ep: Ep) {
-        if self.dial_of(ep).is_some_and(|d| d.tries.iter().all(|t| matches!(t, Try::Failed(_)))) {
+        if self
+            .dial_of(ep)
+            .is_some_and(|d| d.tries.iter().all(|t| matches!(t, Try::Failed(_) | Try::Refused)))
+        {
             self.give_up(ep);
         }
     }
@@ -224,6 +233,7 @@ impl Core {
             .zip(&dial.tries)
             .map(|(address, state)| match state {
                 Try::Failed(why) => format!("{address}: {why}"),
+                Try::Refused => format!("{address}: nobody listens there"),
                 Try::Under(_) => format!("{address}: no answer within {} s", CONNECT_TIMEOUT.as_secs()),
                 Try::Again(_) => format!("{address}: closed before its hello"),
             })
@@ -231,17 +241,23 @@ impl Core {
         if facts.is_empty() {
             facts.push("it published no address".to_owned());
         }
-        let own: Vec<String> = self.own.iter().map(ToString::to_string).collect();
+        // Where every address answers that nobody listens, no network is to blame.
+        let ended = !dial.tries.is_empty() && dial.tries.iter().all(|t| matches!(t, Try::Refused));
+        let advice = if ended {
+            "its process has ended, or never got there".to_owned()
+        } else {
+            let own: Vec<String> = self.own.iter().map(ToString::to_string).collect();
+            format!(
+                "this is rank {} at {}; MPI_IFACE=NAME chooses the network, MPI_PORT_RANGE=A-B the ports",
+                self.me.rank,
+                own.join(", "),
+            )
+        };
         let error = ConnectError::Failed {
             backend: crate::NAME,
             world_rank: peer.identity.rank,
             host: peer.host.clone(),
-            attempts: format!(
-                "{}; this is rank {} at {}; --iface NAME chooses the network, --port-range A-B the ports",
-                facts.join("; "),
-                self.me.rank,
-                own.join(", "),
-            ),
+            attempts: format!("{}; {advice}", facts.join("; ")),
         };
         self.fail_peer(ep, Down::Unreachable(error.to_string()));
     }

@@ -22,6 +22,7 @@ mod out;
 pub mod parser;
 mod peer;
 mod rx;
+mod shared;
 mod sys;
 mod tx;
 

@@ -54,7 +54,7 @@ pub const DRAINS_PER_POLL: usize = 4;
 pub const FIRST_PIECE_BYTES: usize = 32 << 10;
 
 /// Header and body of a lone message up to this size are put together before they are sent.
-pub const ONE_PIECE_BYTES: usize = 512;
+pub const ONE_PIECE_BYTES: usize = 2 << 10;
 
 /// Kernel buffers of a connection, each way, where the system allows that much.
 pub const SOCKET_BUFFER_BYTES: usize = 4 << 20;
@@ -68,8 +68,11 @@ pub const LOCAL_CONGESTION_CONTROL: &[u8] = b"reno";
 pub const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections without proof at any time.
 pub const UNPROVEN_MAX: usize = 256;
-/// When all of those are taken, one that waited this long makes room.
-pub const UNPROVEN_EVICT_AFTER: Duration = Duration::from_millis(200);
+/// When all of those are taken, one that waited this long makes room: a peer that polls needs far less,
+/// and one that does not comes again.
+pub const UNPROVEN_EVICT_AFTER: Duration = Duration::from_millis(50);
+/// Dropped strangers are told of at most this often.
+pub const STRANGERS_REPORT_PERIOD: Duration = Duration::from_secs(10);
 /// Connections accepted in one poll.
 pub const ACCEPTS_PER_POLL: usize = 16;
 /// The listener rests this long after the process ran out of descriptors.

@@ -8,6 +8,7 @@ use crate::limits::{
     SOCKET_BUFFER_MIN_BYTES, UNACKNOWLEDGED_TIMEOUT,
 };
 use crate::rx::Rx;
+use crate::shared::Shared;
 use crate::tx::Tx;
 use mpi_btl::{Btl, Caps, OpenEnv, OpenError, Opened};
 use nix::ifaddrs::getifaddrs;
@@ -16,7 +17,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Name in `MPI_BTL` and in published addresses.
 pub(crate) const NAME: &str = "tcp";
@@ -56,7 +57,7 @@ impl Btl for TcpBtl {
         let me = Core::identity(&env.job, env.world_rank);
         let core = Core::new(me, env.job.clone(), env.secret, listener, own)
             .map_err(|e| failed(format!("epoll: {e}")))?;
-        let core = Arc::new(Mutex::new(core));
+        let core = Arc::new(Shared::new(core));
         Ok(Opened {
             tx: Box::new(Tx { core: core.clone(), caps }),
             rx: Box::new(Rx::new(core)),

@@ -1,21 +1,21 @@
 //! The receiving half: reads sockets, delivers, and tells what the core has to say.
 
-use crate::core::{Core, News, Token};
+use crate::core::{News, Token};
 use crate::limits::{
     DIRECT_CONNECTIONS, DRAINS_PER_POLL, EVENTS, LISTENER_EVERY_POLLS, LOOK_AHEAD_BYTES, READS_PER_POLL,
     SHORT_READ_BYTES, WHOLE_BYTES,
 };
 use crate::parser::{Parser, Stop};
 use crate::peer::End;
+use crate::shared::Shared;
 use crate::sys;
-use crate::tx::lock;
 use mpi_btl::{Armed, BtlRx, BulkId, Ep, Polled, Sink, WakeBy};
 use mpi_wire::hello::JobTag;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
 use socket2::Socket;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A standing connection as the receiving half sees it.
@@ -36,7 +36,7 @@ struct Inbound {
 }
 
 pub(crate) struct Rx {
-    core: Arc<Mutex<Core>>,
+    core: Arc<Shared>,
     epoll: Arc<Epoll>,
     job: String,
     job_tag: JobTag,
@@ -54,9 +54,9 @@ enum Read {
 }
 
 impl Rx {
-    pub fn new(core: Arc<Mutex<Core>>) -> Rx {
+    pub fn new(core: Arc<Shared>) -> Rx {
         let (epoll, job, job_tag) = {
-            let core = lock(&core);
+            let core = core.lock();
             (core.epoll.clone(), core.job.clone(), core.me.job)
         };
         Rx {
@@ -74,7 +74,7 @@ impl Rx {
     fn news(&mut self, sink: &mut dyn Sink) -> bool {
         let mut found = false;
         loop {
-            let item = lock(&self.core).news.pop_front();
+            let item = self.core.lock().news.pop_front();
             let Some(item) = item else { return found };
             found = true;
             match item {
@@ -87,7 +87,7 @@ impl Rx {
                 News::Proven(identity) => {
                     if identity.job == self.job_tag {
                         if let Some(ep) = sink.introduced(&self.job, identity.rank) {
-                            let mut core = lock(&self.core);
+                            let mut core = self.core.lock();
                             core.know(ep, identity);
                             core.name_stranger(identity, ep);
                         }
@@ -95,6 +95,7 @@ impl Rx {
                 }
                 News::Completed(ep, op, result) => sink.completed(ep, op, result),
                 News::Writable(ep) => sink.writable(ep),
+                News::Notice(text) => sink.notice(text),
                 News::Down(ep, why) => {
                     self.conns.retain(|c| c.ep != ep);
                     sink.down(ep, why);
@@ -115,21 +116,15 @@ impl Rx {
             Read::Something => true,
             Read::Ended(end) => {
                 let conn = self.conns.swap_remove(at);
-                lock(&self.core).ended(conn.token, conn.ep, end);
+                self.core.lock().ended(conn.token, conn.ep, end);
                 true
             }
         }
     }
 
-    /// There is more to do than reading.
-    fn must_tend(&self) -> bool {
-        let core = lock(&self.core);
-        !core.news.is_empty() || !core.blocked.is_empty() || core.is_shaking_hands()
-    }
-
     /// Sends what waits, lets time pass; true when readiness has to be asked for.
     fn tend(&mut self) -> bool {
-        let mut core = lock(&self.core);
+        let mut core = self.core.lock();
         for _ in 0..DRAINS_PER_POLL.min(core.blocked.len()) {
             // Round robin: a drained peer leaves the list, any other goes to its end.
             let ep = core.blocked.remove(0);
@@ -151,11 +146,11 @@ impl Rx {
         let mut found = false;
         for event in &events[..n] {
             match event.data() {
-                Token::LISTENER => lock(&self.core).accept(),
-                Token::TIMER => lock(&self.core).timer_fired(),
+                Token::LISTENER => self.core.lock().accept(),
+                Token::TIMER => self.core.lock().timer_fired(),
                 data => {
                     let token = Token::decode(data);
-                    let readable = lock(&self.core).event(token, event.events());
+                    let readable = self.core.lock().event(token, event.events());
                     if readable && *budget > 0 {
                         if let Some(at) = self.position(token) {
                             found |= self.read(at, budget, sink);
@@ -165,6 +160,7 @@ impl Rx {
             }
         }
         self.events = events;
+        self.core.lock().tell_of_strangers();
         found
     }
 }
@@ -173,7 +169,7 @@ impl BtlRx for Rx {
     fn poll(&mut self, budget: usize, sink: &mut dyn Sink) -> Polled {
         let mut left = budget;
         let (mut found, mut shaking) = (false, false);
-        if self.must_tend() {
+        if self.core.is_busy() {
             found = self.news(sink);
             shaking = self.tend();
         }
@@ -195,7 +191,7 @@ impl BtlRx for Rx {
             }
             found |= self.ready(&mut left, sink);
         }
-        if self.must_tend() {
+        if self.core.is_busy() {
             found |= self.news(sink);
         }
         if found { Polled::Progress } else { Polled::Idle }
@@ -212,18 +208,18 @@ impl BtlRx for Rx {
             }
         }
         self.since_epoll += 1;
-        let must_tend = self.must_tend();
-        if found && !must_tend {
+        let busy = self.core.is_busy();
+        if found && !busy {
             return Polled::Progress;
         }
-        if must_tend || !seen || self.since_epoll >= LISTENER_EVERY_POLLS {
+        if busy || !seen || self.since_epoll >= LISTENER_EVERY_POLLS {
             found |= self.poll(left, sink) == Polled::Progress;
         }
         if found { Polled::Progress } else { Polled::Idle }
     }
 
     fn arm(&mut self, _by: WakeBy) -> Armed<'_> {
-        let mut core = lock(&self.core);
+        let mut core = self.core.lock();
         if !core.news.is_empty() || self.conns.iter().any(|c| c.backlog) {
             return Armed::Ready;
         }

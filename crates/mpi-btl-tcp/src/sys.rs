@@ -1,7 +1,9 @@
 //! The system calls of the fast path, and memory named by spans: all unsafe code of this crate.
 //!
 //! The standard library's vectored calls take slices; lent memory and posted buffers are spans
-//! (a posted buffer may be uninitialised), so the two calls are made directly.
+//! (a posted buffer may be uninitialised), so the calls are made directly. They go past the C library's
+//! own wrappers, which in a process of several threads make each call a cancellation point, at four locked
+//! instructions a message.
 #![allow(unsafe_code)]
 
 use mpi_btl::Span;
@@ -60,7 +62,7 @@ fn send_with(socket: BorrowedFd<'_>, pieces: &[Piece<'_>], flags: libc::c_int) -
         message.msg_iovlen = pieces.len() as _;
         // SAFETY: the descriptor is open while borrowed; `Piece` is a transparent `iovec`; each names
         // memory that is borrowed for this call or lent by the engine; the call only reads it.
-        let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, flags) };
+        let n = unsafe { libc::syscall(libc::SYS_sendmsg, socket.as_raw_fd(), &raw const message, flags) };
         match checked(n) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             result => return result,
@@ -73,7 +75,18 @@ pub(crate) fn send_one(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     loop {
         // SAFETY: the descriptor is open while borrowed; the call only reads the borrowed bytes.
-        let n = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+        let n = unsafe {
+            let (to, to_len) = (std::ptr::null::<libc::sockaddr>(), 0_usize);
+            libc::syscall(
+                libc::SYS_sendto,
+                socket.as_raw_fd(),
+                bytes.as_ptr(),
+                bytes.len(),
+                flags,
+                to,
+                to_len,
+            )
+        };
         match checked(n) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             result => return result,
@@ -86,7 +99,9 @@ pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usiz
     loop {
         // SAFETY: the descriptor is open while borrowed; the buffer is exclusively ours for its length.
         let n = unsafe {
-            libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
+            let none = std::ptr::null_mut::<libc::c_void>();
+            let (to, len, flags) = (buffer.as_mut_ptr(), buffer.len(), libc::MSG_DONTWAIT);
+            libc::syscall(libc::SYS_recvfrom, socket.as_raw_fd(), to, len, flags, none, none)
         };
         match checked(n) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -109,7 +124,9 @@ pub(crate) fn recv_direct(socket: BorrowedFd<'_>, into: Span, behind: &mut [u8])
         // SAFETY: the descriptor is open while borrowed; the engine keeps `into` valid for writes and
         // untouched until it is told that the body arrived, revokes it, or the peer is down;
         // `behind` is exclusively ours.
-        let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
+        let n = unsafe {
+            libc::syscall(libc::SYS_recvmsg, socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT)
+        };
         match checked(n) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             result => return result,
@@ -125,6 +142,6 @@ pub(crate) fn fill(into: Span, bytes: &[u8]) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), into.ptr(), bytes.len()) }
 }
 
-fn checked(n: isize) -> io::Result<usize> {
+fn checked(n: libc::c_long) -> io::Result<usize> {
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }

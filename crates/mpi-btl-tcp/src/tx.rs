@@ -6,6 +6,7 @@ use crate::limits::{
     SEND_PIECE_BYTES,
 };
 use crate::peer::{State, goodbye};
+use crate::shared::Shared;
 use crate::sys::{self, Piece};
 use crate::{NAME, address};
 use mpi_btl::{
@@ -15,15 +16,11 @@ use mpi_wire::HEADER_LEN;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 pub(crate) struct Tx {
-    pub core: Arc<Mutex<Core>>,
+    pub core: Arc<Shared>,
     pub caps: Caps,
-}
-
-pub(crate) fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
-    core.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl BtlTx for Tx {
@@ -32,7 +29,7 @@ impl BtlTx for Tx {
     }
 
     fn connect(&mut self, peer: &PeerInfo) -> Result<(), ConnectError> {
-        let mut core = lock(&self.core);
+        let mut core = self.core.lock();
         let identity = Core::identity(&peer.job, peer.world_rank);
         let published = peer.addresses.get(NAME);
         let waits = core.strangers.iter().any(|(_, i)| *i == identity);
@@ -62,11 +59,11 @@ impl BtlTx for Tx {
 
     fn send(&mut self, ep: Ep, msg: Am<'_>) -> Result<Sent, SendError> {
         debug_assert_eq!(msg.header.length, msg.body.len() as u64, "header.length is the body's length");
-        lock(&self.core).send(ep, &msg)
+        self.core.lock().send(ep, &msg)
     }
 
     fn flush(&mut self) {
-        let mut core = lock(&self.core);
+        let mut core = self.core.lock();
         while let Some(ep) = core.held.pop() {
             let Some(peer) = core.peer_mut(ep) else { continue };
             peer.held = false;
@@ -82,7 +79,7 @@ impl BtlTx for Tx {
     }
 
     fn quiet(&self) -> bool {
-        let core = lock(&self.core);
+        let core = self.core.lock();
         core.blocked.is_empty() && core.dialing.is_empty() && core.held.is_empty()
     }
 
@@ -108,7 +105,7 @@ impl BtlTx for Tx {
     }
 
     fn close(&mut self, ep: Ep) {
-        let mut core = lock(&self.core);
+        let mut core = self.core.lock();
         let core = &mut *core;
         let Some(peer) = core.peers.get_mut(ep.0 as usize).and_then(Option::as_deref_mut) else { return };
         if peer.closed || matches!(peer.state, State::Down(_)) {
@@ -158,7 +155,7 @@ impl Core {
         if peer.out.is_empty() && !hold {
             if let (State::Up, Some(socket)) = (&peer.state, &peer.socket) {
                 let cork = msg.more && !matches!(msg.body, Body::Lent(..));
-                let sent = match send_direct(socket.as_fd(), head, &msg.body, cork) {
+                let sent = match send_direct(socket.as_fd(), head, &msg.body, cork, &mut self.whole) {
                     Ok(n) if n == head.len() + msg.body.len() => {
                         return Ok(self.in_kernel(ep, cork, msg.more));
                     }
@@ -261,15 +258,21 @@ fn dialable(theirs: Vec<SocketAddr>, own: &[SocketAddr]) -> Vec<SocketAddr> {
     theirs.into_iter().filter(|a| !is_own(a)).collect()
 }
 
-/// Sends header and body as far as the socket takes them; how far that is.
-fn send_direct(socket: BorrowedFd<'_>, head: &[u8], body: &Body<'_>, more: bool) -> io::Result<usize> {
+/// Sends header and body as far as the socket takes them; how far that is. `whole` is scratch.
+fn send_direct(
+    socket: BorrowedFd<'_>,
+    head: &[u8; HEADER_LEN],
+    body: &Body<'_>,
+    more: bool,
+    whole: &mut Vec<u8>,
+) -> io::Result<usize> {
     let total = head.len() + body.len();
     if let (Body::Bytes(bytes), false) = (body, more || total > ONE_PIECE_BYTES) {
         // Copying costs less than a second piece in the kernel.
-        let mut whole = [0; ONE_PIECE_BYTES];
-        whole[..head.len()].copy_from_slice(head);
-        whole[head.len()..total].copy_from_slice(bytes);
-        return match sys::send_one(socket, &whole[..total]) {
+        whole.clear();
+        whole.extend_from_slice(head);
+        whole.extend_from_slice(bytes);
+        return match sys::send_one(socket, whole) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
             result => result,
         };

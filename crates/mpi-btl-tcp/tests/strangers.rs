@@ -56,6 +56,98 @@ fn nonsense_instead_of_a_hello_is_dropped_at_once() {
     still_works(&mut end, &mut log);
 }
 
+/// A stranger's connection and what it says; dropped without a trace but a line that counts it.
+#[test]
+fn whatever_a_stranger_says_is_counted_and_nothing_else() {
+    let identity = |rank| Identity { job: JobTag::of(common::JOB), rank };
+    let header = |context, length| Header { context, length, ..Header::default() }.encode().to_vec();
+    // A proper greeting that somebody overheard, with the message behind it.
+    let replayed = {
+        let (mut end, mut log) = (open(0), Recorder::new(0));
+        let target = addresses(&end)[0];
+        let thread = std::thread::spawn(move || {
+            let dialer = Dialer::new(common::SECRET, identity(1), identity(0), [3; 32]);
+            let mut stream = TcpStream::connect(target).expect("the listener is there");
+            let mut said = dialer.hello().to_vec();
+            stream.write_all(&said).expect("hello");
+            let mut reply = [0; HELLO_REPLY_LEN];
+            stream.read_exact(&mut reply).expect("reply");
+            let proof = dialer.reply(&reply).expect("a proper reply");
+            stream.write_all(&proof).expect("proof");
+            said.extend(proof);
+            said.extend(Header { tag: 8, ..Header::default() }.encode());
+            said
+        });
+        until("the introduction", &mut [(&mut end, &mut log)], |w| w[0].1.introduced == [1]);
+        thread.join().expect("overheard")
+    };
+    let mut huge = header(0, 0);
+    huge[39] = 0x80;
+    let pad = |mut bytes: Vec<u8>| {
+        bytes.resize(bytes.len().max(mpi_wire::hello::HELLO_LEN), 0);
+        bytes
+    };
+    let sayings = [
+        ("noise", vec![0xA5; 4096]),
+        ("a valid header", pad(header(0, 0))),
+        ("an abort", pad(header(mpi_wire::reserved::ABORT, 0))),
+        ("a length of 2^63", pad(huge)),
+        ("a replayed greeting", replayed),
+    ];
+    let (mut end, mut log) = (open(0), Recorder::new(0));
+    for (what, said) in &sayings {
+        let mut stranger = TcpStream::connect(addresses(&end)[0]).expect("the listener is there");
+        // It may be dropped before it has said all.
+        let _ = stranger.write_all(said);
+        until_closed(&mut end, &mut log, &mut stranger);
+        assert!(log.events.is_empty() && log.arrivals.is_empty() && log.introduced.is_empty(), "{what}");
+    }
+    // The first is told of at once, the others when the next line is due.
+    until("the line", &mut [(&mut end, &mut log)], |w| !w[0].1.notices.is_empty());
+    assert_eq!(log.notices.len(), 1, "{:?}", log.notices);
+    let line = &log.notices[0];
+    assert!(line.contains("1 connection without proof") && line.contains("127.0.0.1:"), "{line}");
+    still_works(&mut end, &mut log);
+}
+
+#[test]
+fn ten_thousand_strangers_at_once_keep_nobody_out_and_take_a_fixed_room() {
+    const STRANGERS: usize = 10_000;
+    let (mut end, mut log) = (open(0), Recorder::new(0));
+    let target = addresses(&end)[0];
+    let flood = std::thread::spawn(move || {
+        // None waits for its connection to be made, and as many stay as the system lets us have.
+        let dial = || -> std::io::Result<socket2::Socket> {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+            socket.set_nonblocking(true)?;
+            let _ = socket.connect(&target.into());
+            Ok(socket)
+        };
+        let strangers: Vec<_> = (0..STRANGERS).map_while(|_| dial().ok()).collect();
+        std::thread::sleep(Duration::from_secs(3));
+        strangers.len()
+    });
+    // They come first.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        end.rx.poll(16, &mut log);
+    }
+    let before = Instant::now();
+    still_works(&mut end, &mut log);
+    assert!(before.elapsed() < Duration::from_secs(5), "a peer was kept out for {:?}", before.elapsed());
+    // Descriptors: what the process has beside the flood's own.
+    let flooded = flood.join().expect("the flood ends");
+    let (mut open, _) = (0, end.rx.poll(16, &mut log));
+    for entry in std::fs::read_dir("/proc/self/fd").expect("the list of descriptors") {
+        open += usize::from(entry.is_ok());
+    }
+    assert!(
+        open < 2 * mpi_btl_tcp::limits::UNPROVEN_MAX + 200,
+        "{open} descriptors after {flooded} strangers"
+    );
+    assert!(log.notices.len() <= 2, "{:?}", log.notices);
+}
+
 #[test]
 fn silence_is_dropped_in_time_and_the_sleeper_wakes_for_it() {
     let (mut end, mut log) = (open(0), Recorder::new(0));

@@ -68,4 +68,7 @@ pub trait Sink {
     fn introduced(&mut self, _job: &str, _world_rank: u32) -> Option<Ep> {
         None
     }
+    /// Something that people should hear of, though nothing broke: strangers at the door, say. The
+    /// backend bounds how often.
+    fn notice(&mut self, _text: String) {}
 }

@@ -30,10 +30,10 @@ pub(crate) fn hooks(boot: &Bootstrap, foreign: Arc<Foreign>) -> Hooks {
         }),
         // A peer that is gone is an error of the operations that need it, and the launcher knows
         // better what happened to it.
-        on_fatal: Box::new(|fatal| {
-            if let Fatal::Abort { code, .. } = fatal {
-                std::process::exit(exit_status(*code));
-            }
+        on_fatal: Box::new(move |fatal| match fatal {
+            Fatal::Abort { code, .. } => std::process::exit(exit_status(*code)),
+            Fatal::Notice { text } => eprintln!("mpi: rank {rank}: {text}"),
+            Fatal::PeerGone { .. } => {}
         }),
     }
 }

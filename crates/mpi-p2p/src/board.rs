@@ -7,8 +7,9 @@ use crate::context::{Context, Face};
 use crate::core::{Core, State};
 use crate::engine::Engine;
 use crate::limits::{BOARD_MAX_RANKS, BOARDS_MOST, POLL_OTHERS_TURNS, POLL_OTHERS_YIELDS};
+use crate::patience::{Patience, Pause};
 use crate::peer::Link;
-use crate::progress::{Patience, Pause, Wait};
+use crate::progress::Wait;
 use crate::report::Blocked;
 use crate::{Error, ErrorClass};
 use mpi_btl::{Boards, Ep, Span};
@@ -220,7 +221,7 @@ impl Engine {
             }
         }
         let mut wait = ForBoard { face: &cx.face, board, number, next: 0, ends };
-        let mut patience = Patience::new(&self.shared.spin);
+        let mut patience = Patience::new(&self.shared.spin, core.state.slept_short);
         while !wait.all_there() {
             match patience.next() {
                 Pause::Again if patience.turns() % POLL_OTHERS_TURNS == 0 => {
@@ -233,7 +234,7 @@ impl Engine {
                         core.poll();
                     }
                     core.yield_to_others();
-                    std::thread::yield_now();
+                    patience.yield_now();
                 }
                 Pause::Park => return self.meet_long(core, wait),
             }

@@ -85,7 +85,7 @@ impl Default for Limits {
 pub struct Hooks {
     /// An operation has been blocked for [`Limits::blocked_report`]; once per operation.
     pub on_blocked: Box<dyn Fn(&Blocked) + Send + Sync>,
-    /// A peer is gone without a goodbye, or ended the job.
+    /// A peer is gone without a goodbye, or ended the job, or a backend has something to say.
     pub on_fatal: Box<dyn Fn(&Fatal) + Send + Sync>,
 }
 

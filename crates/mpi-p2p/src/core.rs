@@ -74,6 +74,8 @@ pub(crate) struct State {
     pub owed: bool,
     /// Immediate sends since then.
     pub since_flush: u32,
+    /// The last sleep ended sooner than it was worth.
+    pub slept_short: bool,
     /// Unexpected bytes held, and who was told to announce because of them.
     pub unexpected_bytes: u64,
     pub told: Vec<Ep>,
@@ -121,6 +123,7 @@ impl Core {
             wakers: Vec::new(),
             owed: false,
             since_flush: 0,
+            slept_short: false,
             unexpected_bytes: 0,
             told: Vec::new(),
             attached: Attached::default(),

@@ -7,8 +7,8 @@ use crate::direct::{Direct, Outcome};
 use crate::helper::Helper;
 use crate::limits::{POLL_OTHERS_TURNS, POLL_OTHERS_YIELDS};
 use crate::memory::Memory;
+use crate::patience::{Patience, Pause};
 use crate::peer::Link;
-use crate::progress::{Patience, Pause};
 use crate::request::RequestId;
 use crate::status::{ANY, SendMode, Source, Tag};
 use crate::store::Message;
@@ -260,7 +260,7 @@ impl Engine {
         state.flush_owed();
         let outcome = Outcome::Waiting;
         state.direct = Direct { outcome, from: ep, context: id, source, tag, signature, memory };
-        let mut patience = Patience::new(&self.shared.spin);
+        let mut patience = Patience::new(&self.shared.spin, state.slept_short);
         loop {
             let inner = &mut *core;
             let polled = inner.rx[route].poll_from(ep, &mut inner.state);
@@ -288,7 +288,7 @@ impl Engine {
                     }
                     if core.state.direct.outcome == Outcome::Waiting {
                         core.yield_to_others();
-                        std::thread::yield_now();
+                        patience.yield_now();
                     }
                 }
                 Pause::Park => break,

@@ -29,6 +29,7 @@ mod lanes;
 pub mod limits;
 mod matching;
 mod memory;
+mod patience;
 mod peer;
 mod progress;
 mod recv;

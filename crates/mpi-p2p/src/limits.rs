@@ -1,5 +1,6 @@
 //! Every limit, budget and time of the engine, with its unit.
 
+use std::ops::Range;
 use std::time::Duration;
 
 /// Unexpected bytes in one process above which peers are told to announce instead of sending.
@@ -40,6 +41,18 @@ pub const CLOCK_TURNS: u32 = 64;
 pub const CLOCK_YIELDS: u32 = 16;
 /// Spinning before parking where every rank of the node has a processor.
 pub const SPIN_TIME: Duration = Duration::from_micros(100);
+/// A sleep that ended sooner than this was not worth it: the peer was busy for a moment, or another program had
+/// its processor for a turn, and waking up takes long (docs/decisions/0038).
+pub const SHORT_SLEEP: Duration = Duration::from_millis(4);
+/// After such a sleep, spinning lasts this many times as long.
+pub const SPIN_FACTOR_AFTER_SHORT_SLEEP: u32 = 40;
+/// Who spins offers the processor to others this often: it may be a peer's, too.
+pub const SPIN_YIELD_PERIOD: Duration = Duration::from_micros(200);
+/// An offer of the processor that came back after such a time was taken by somebody who yields, too, and hence
+/// probably by a peer: sooner, nobody wanted it; later, it was a program that knows nothing of us.
+pub const SHARED_YIELD: Range<Duration> = Duration::from_nanos(800)..Duration::from_micros(400);
+/// A spinning thread that shares its processor so offers it once in this many turns.
+pub const SHARING_TURNS: u32 = 8;
 /// Handing over the processor before parking where ranks outnumber processors.
 pub const YIELD_TIME: Duration = Duration::from_millis(3);
 /// A parked thread looks around at least this often.

@@ -1,12 +1,12 @@
 //! Moving everything on, and waiting: spin, hand the processor over, park.
 
-use crate::config::SpinPolicy;
 use crate::core::{Core, State};
 use crate::engine::{Engine, Shared};
 use crate::limits::{
-    CLOCK_TURNS, CLOCK_YIELDS, OUTSIDE_SLICE_MAX, OUTSIDE_SLICE_MIN, PARK_SLICE, PARK_SLICE_MIN,
-    PARK_SLICE_WORD, POLL_BUDGET_MESSAGES, POLL_QUIET_TURNS,
+    CLOCK_TURNS, OUTSIDE_SLICE_MAX, OUTSIDE_SLICE_MIN, PARK_SLICE, PARK_SLICE_MIN, PARK_SLICE_WORD,
+    POLL_BUDGET_MESSAGES, POLL_QUIET_TURNS, SHORT_SLEEP,
 };
+use crate::patience::{Patience, Pause};
 use crate::record;
 use crate::report::{Blocked, Fatal};
 use crate::sleep::{Bed, arm, disarm, sleep};
@@ -104,65 +104,6 @@ impl State {
     }
 }
 
-/// What a waiting thread does between two looks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pause {
-    Again,
-    Yield,
-    Park,
-}
-
-/// Spin, then hand the processor over or park: by whether every rank of the node has a processor.
-pub(crate) struct Patience {
-    turns: u32,
-    since: Option<Instant>,
-    crowded: bool,
-    limit: Duration,
-}
-
-impl Patience {
-    #[inline]
-    pub fn new(policy: &SpinPolicy) -> Patience {
-        let crowded = policy.crowded();
-        Patience {
-            turns: 0,
-            since: None,
-            crowded,
-            limit: if crowded { policy.yielding } else { policy.spin },
-        }
-    }
-
-    #[inline]
-    pub fn turns(&self) -> u32 {
-        self.turns
-    }
-
-    /// Something moved: the time starts anew.
-    pub fn renew(&mut self) {
-        self.since = None;
-    }
-
-    #[inline]
-    pub fn next(&mut self) -> Pause {
-        self.turns = self.turns.wrapping_add(1);
-        let rarely = if self.crowded { CLOCK_YIELDS } else { CLOCK_TURNS };
-        if self.turns % rarely == 0 && self.is_over() {
-            return Pause::Park;
-        }
-        if self.crowded { Pause::Yield } else { Pause::Again }
-    }
-
-    fn is_over(&mut self) -> bool {
-        match self.since {
-            None => {
-                self.since = Some(Instant::now());
-                false
-            }
-            Some(since) => since.elapsed() >= self.limit,
-        }
-    }
-}
-
 thread_local! {
     static PARKER: Arc<Parker> = Arc::new(Parker::new());
 }
@@ -217,7 +158,7 @@ impl Engine {
             return (core, result);
         }
         let _waiting = record::waiting();
-        let mut patience = Patience::new(&self.shared.spin);
+        let mut patience = Patience::new(&self.shared.spin, core.state.slept_short);
         let mut long = None;
         loop {
             let moved = core.poll();
@@ -239,7 +180,7 @@ impl Engine {
                 }
                 Pause::Yield => {
                     core.yield_to_others();
-                    std::thread::yield_now();
+                    patience.yield_now();
                 }
                 Pause::Park => {
                     core = self.park(core, &wait, &mut long, false);
@@ -254,7 +195,7 @@ impl Engine {
     pub(crate) fn wait_outside<W: Wait>(&self, mut wait: W, sleep: &dyn Fn(Duration)) -> W::Result {
         let mut core = self.shared.lock.enter();
         core.state.flush_owed();
-        let mut patience = Patience::new(&self.shared.spin);
+        let mut patience = Patience::new(&self.shared.spin, core.state.slept_short);
         let mut long = None;
         let mut slice = OUTSIDE_SLICE_MIN;
         let mut waiting = record::Waiting::NOT;
@@ -278,12 +219,12 @@ impl Engine {
                 }
                 Pause::Yield if core.state.multiple => {
                     drop(core);
-                    std::thread::yield_now();
+                    patience.yield_now();
                     core = self.shared.lock.enter();
                 }
                 Pause::Yield => {
                     core.yield_to_others();
-                    std::thread::yield_now();
+                    patience.yield_now();
                 }
                 Pause::Park => {
                     self.note_long(&mut core.state, &wait, &mut long);
@@ -324,9 +265,11 @@ impl Engine {
             // Nobody says when the transport has room for a further pull.
             slice = PARK_SLICE_MIN;
         }
+        let asleep = Instant::now();
         drop(core);
         sleep(&bed, &doorbell, slice);
         let mut core = self.shared.lock.enter();
+        core.state.slept_short = asleep.elapsed() < SHORT_SLEEP;
         core.state.waiters.awake();
         disarm(&mut core.rx);
         self.report_long(core, wait, long)
@@ -387,7 +330,7 @@ impl Engine {
     ) -> (Guard<'a, Core>, W::Result) {
         let parker = PARKER.with(Arc::clone);
         let me = core.state.waiters.register(parker.clone(), wait.probing());
-        let mut patience = Patience::new(&self.shared.spin);
+        let mut patience = Patience::new(&self.shared.spin, core.state.slept_short);
         let mut long = None;
         let mut polls = false;
         let mut waiting = record::Waiting::NOT;
@@ -421,7 +364,7 @@ impl Engine {
                 Pause::Again => core.yield_to_others(),
                 Pause::Yield => {
                     drop(core);
-                    std::thread::yield_now();
+                    patience.yield_now();
                     core = self.shared.lock.enter();
                 }
                 Pause::Park => {

@@ -61,7 +61,7 @@ pub struct Report {
     pub unexpected_bytes: u64,
 }
 
-/// Why the job should end.
+/// What the engine has to tell of at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fatal {
     /// The peer is gone without a goodbye.
@@ -78,6 +78,11 @@ pub enum Fatal {
         /// With which code.
         code: i32,
         /// What it said.
+        text: String,
+    },
+    /// Nothing broke, but people should hear of it.
+    Notice {
+        /// The fact.
         text: String,
     },
 }

@@ -187,6 +187,10 @@ impl Sink for State {
         self.peer_gone(ep, link);
     }
 
+    fn notice(&mut self, text: String) {
+        self.fatal.push(Fatal::Notice { text });
+    }
+
     fn introduced(&mut self, job: &str, world_rank: u32) -> Option<Ep> {
         let ep = self.directory.identify(job, world_rank)?;
         self.reach(ep).ok()?;

@@ -62,6 +62,8 @@ pub struct Recorder {
     pub introduce_as: Option<Ep>,
     /// Peers that introduced themselves, by world rank.
     pub introduced: Vec<u32>,
+    /// What people were to be told.
+    pub notices: Vec<String>,
     open: BTreeMap<u64, Open>,
     next_bulk: u64,
 }
@@ -76,6 +78,7 @@ impl Recorder {
             events: Vec::new(),
             introduce_as: None,
             introduced: Vec::new(),
+            notices: Vec::new(),
             open: BTreeMap::new(),
             next_bulk: 0,
         }
@@ -189,5 +192,9 @@ impl Sink for Recorder {
     fn introduced(&mut self, _job: &str, world_rank: u32) -> Option<Ep> {
         self.introduced.push(world_rank);
         self.introduce_as
+    }
+
+    fn notice(&mut self, text: String) {
+        self.notices.push(text);
     }
 }
