@@ -191,7 +191,8 @@ impl Shared {
                 Action::Spawn { rank, .. } | Action::Name { rank, .. } => {
                     self.abort(3, &format!("rank {rank} wants what is not served here"));
                 }
-                Action::Linked { .. } => {}
+                // The native protocol alone is spoken here.
+                Action::Linked { .. } | Action::Text { .. } => {}
             }
         }
     }

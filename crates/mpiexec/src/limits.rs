@@ -28,8 +28,9 @@ pub const PREAMBLE_MAX_BYTES: usize = 64 << 10;
 pub const OPEN_FILES_PER_HOST: u64 = 3;
 /// Open files that the launcher needs besides those of the ranks.
 pub const OPEN_FILES_OWN: u64 = 32;
-/// Open files that the launcher needs per rank: its two outputs, its control channel, its input.
-pub const OPEN_FILES_PER_RANK: u64 = 4;
+/// Open files that the launcher needs per rank: its two outputs, its control channel, its input, its two files
+/// in `--output-dir`.
+pub const OPEN_FILES_PER_RANK: u64 = 6;
 
 /// Failures that come within this time after the first count as simultaneous: the lowest rank
 /// among them gives the status, so that it is the same from run to run.

@@ -23,6 +23,10 @@ pub struct Job {
     pub tag: bool,
     /// Lines carry their time.
     pub timestamp: bool,
+    /// Where each rank's output goes into files of its own.
+    pub output_dir: Option<PathBuf>,
+    /// Whose output is shown.
+    pub output_from: Option<Vec<usize>>,
     /// Who reads standard input.
     pub stdin: StdinTo,
     /// The option that says so, as it was given.
@@ -166,6 +170,8 @@ impl Job {
             env: variables(&words, &values)?,
             tag: values.flag("tag-output")?,
             timestamp: values.flag("timestamp-output")?,
+            output_dir: values.get("output-dir").map(PathBuf::from),
+            output_from: values.get("output-from").map(|text| ranks(text, &values)).transpose()?,
             stdin: stdin_to(&values)?,
             stdin_said: values.said("stdin"),
             timeout: timeout(&values)?,
@@ -271,6 +277,18 @@ fn silence(values: &Values<'_>) -> Result<Duration, UsageError> {
     let seconds = text.parse::<f64>().ok().filter(|s| (1.0..=86400.0).contains(s));
     let seconds = seconds.and_then(|s| Duration::try_from_secs_f64(s).ok());
     seconds.ok_or_else(|| values.bad("silence", "expected a number of seconds from 1 to 86400"))
+}
+
+/// `0,2-3`: ranks 0, 2 and 3.
+fn ranks(text: &str, values: &Values<'_>) -> Result<Vec<usize>, UsageError> {
+    let range = |part: &str| {
+        let (a, b) = part.split_once('-').unwrap_or((part, part));
+        let (a, b): (usize, usize) = (a.trim().parse().ok()?, b.trim().parse().ok()?);
+        (a <= b && b < limits::RANKS_OF_A_JOB_MAX).then_some(a..=b)
+    };
+    let parts: Option<Vec<_>> = text.split(',').map(range).collect();
+    let all = parts.map(|parts| parts.into_iter().flatten().collect());
+    all.ok_or_else(|| values.bad("output-from", "expected ranks such as 0,2-3"))
 }
 
 fn stdin_to(values: &Values<'_>) -> Result<StdinTo, UsageError> {
@@ -508,6 +526,7 @@ mod tests {
             ("--silence 0 a", "--silence \"0\": expected"),
             ("--fan-out 0 a", "--fan-out \"0\": expected"),
             ("--show-map=xml a", "--show-map \"xml\": expected json"),
+            ("--output-from 3-1 a", "--output-from \"3-1\": expected ranks"),
             ("--soft zz a", "--soft \"zz\": expected numbers"),
             ("--soft 1:2:0 a", "--soft \"1:2:0\": expected numbers"),
             ("--oversubscribe --no-oversubscribe a", "--oversubscribe and --no-oversubscribe: give one"),

@@ -257,3 +257,35 @@ fn the_map_tells_of_every_host() {
         assert!(map[rank]["pid"].as_u64() > Some(0), "{map}");
     }
 }
+
+#[test]
+fn sixty_four_hosts_of_one_rank() {
+    let Some(hosts) = Hosts::new("s", 64) else { return };
+    let done = Run::new("-q --fan-out 8 --launcher")
+        .args(&[LAUNCHER, "-host", &hosts.list(""), rank_program().to_str().unwrap()])
+        .args(&["init", "fence", "who", "finalize"])
+        .done();
+    assert_eq!((done.status, done.out.matches(" of 64 in ").count()), (0, 64), "{done:?}");
+}
+
+#[test]
+fn ssh_is_called_so_that_a_remote_shell_understands() {
+    // An ssh that checks what it is asked, and is the remote shell itself.
+    let directory = std::env::temp_dir().join(format!("mpiexec-ssh-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let script = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do echo \"$1\" >&2; shift; done\n\
+                  echo \"host $2\" >&2; echo Welcome; exec sh -c \"$3\"\n";
+    std::fs::write(directory.join("ssh"), script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(directory.join("ssh"), mode).unwrap();
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+    for options in ["-host me@far,[::2]", "--copy-self -host me@far,[::2]"] {
+        let done = Run::new(&format!("-q {options}")).env("PATH", &path).rank("init who finalize").done();
+        assert_eq!((done.status, done.out.matches(" of 2 in ").count()), (0, 2), "{done:?}");
+        for said in ["mpiexec: far: -l\n", "mpiexec: far: me\n", "far: host far\n", "::2: host ::2\n"] {
+            assert!(done.err.contains(said), "{said:?}: {done:?}");
+        }
+        assert!(!done.err.contains("StrictHostKeyChecking"), "{done:?}");
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}

@@ -130,7 +130,9 @@ fn bad_variables_are_named() {
 #[test]
 fn foreign_variables_do_not_reach_the_ranks() {
     let done = Run::new("-q -n 2").env("PMI_RANK", "5").env("PMIX_RANK", "5").sh("env").done();
-    assert!(!done.out.contains("PMIX_RANK") && !done.out.contains("\nPMI_RANK"), "{done:?}");
+    assert!(!done.out.contains("PMIX_RANK") && !done.out.contains("\nPMI_RANK=5"), "{done:?}");
+    let own = |rank: u32| done.out.lines().any(|l| l == format!("PMI_RANK={rank}"));
+    assert!(own(0) && own(1), "the launcher's own are there: {done:?}");
 }
 
 #[test]
@@ -159,6 +161,16 @@ fn many_ranks_fit_into_the_open_files_of_a_shell() {
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["512", "1024"], "{output:?}");
+}
+
+#[test]
+fn many_ranks_meet_and_end_within_the_open_files_of_a_shell() {
+    let (mpiexec, rank) = (common::mpiexec().display().to_string(), rank_program().display().to_string());
+    let script = format!("ulimit -Sn 1024; exec {mpiexec} -q -n 512 {rank} init fence who finalize");
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(text.matches(" of 512 in ").count(), 512);
 }
 
 #[test]

@@ -171,6 +171,10 @@ fn all_exit_statuses_are_printed() {
     let done = Run::new("-n 3 --print-all-exitcodes").sh("exit $MPI_PMI_RANK").done();
     assert_eq!(done.status, 1, "{done:?}");
     assert!(done.err.contains("exit statuses: rank 0: 0, rank 1: 1, rank 2: "), "{done:?}");
+    // Whoever was ended with the others has no status of its own.
+    let done = Run::new("-n 2 --print-all-exitcodes").rank("init events:x @1 exit:7 @all sleep:60").done();
+    assert_eq!(done.status, 7, "{done:?}");
+    assert!(done.err.contains("exit statuses: rank 0: ended by mpiexec, rank 1: 7"), "{done:?}");
 }
 
 #[test]

@@ -162,3 +162,36 @@ fn a_slow_reader_slows_the_job_and_loses_nothing() {
     let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "1000000");
 }
+
+#[test]
+fn each_rank_has_its_files_where_they_are_wanted() {
+    let directory = std::env::temp_dir().join(format!("mpiexec-output-{}/deep", std::process::id()));
+    let options = format!("-q -n 2 --output-dir {}", directory.display());
+    let done = Run::new(&options).rank("print:out\\n eprint:err @1 print:part").done();
+    assert_eq!((done.status, done.out.as_str(), done.err.as_str()), (0, "", ""), "{done:?}");
+    let read = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
+    assert_eq!((read("rank.0.out"), read("rank.0.err")), ("out\n".to_owned(), "err".to_owned()));
+    assert_eq!((read("rank.1.out"), read("rank.1.err")), ("out\npart".to_owned(), "err".to_owned()));
+    std::fs::remove_dir_all(directory.parent().unwrap()).unwrap();
+}
+
+#[test]
+fn only_the_wanted_ranks_are_shown() {
+    let done = Run::new("-q -l -n 4 --output-from 0,2-2").rank("print:x\\n").done();
+    let mut lines: Vec<&str> = done.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((done.status, lines), (0, vec!["[0] x", "[2] x"]), "{done:?}");
+}
+
+#[test]
+fn a_full_disk_is_told_as_such() {
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        return eprintln!("not tested, there is no /dev/full");
+    };
+    for steps in ["print:x\\n", "lines:100000 sleep:60"] {
+        let done = Run::new("-q -n 2").stdout(full.try_clone().unwrap()).rank(steps).done();
+        assert_eq!(done.status, 3, "{done:?}");
+        assert!(done.err.contains("standard output of mpiexec: No space left on device"), "{done:?}");
+        assert!(!done.err.contains("roken pipe"), "{done:?}");
+    }
+}

@@ -219,6 +219,15 @@ pub const OPTIONS: &[Opt] = {
         opt("tag-output", &["l"], Flag, Job, STREAMS, "start each line with the rank that wrote it"),
         opt("timestamp-output", &[], Flag, Job, STREAMS, "start each line with its time (UTC)"),
         opt(
+            "output-dir",
+            &[],
+            Value("DIR"),
+            Job,
+            STREAMS,
+            "write each rank's output to DIR/rank.N.out and rank.N.err instead of showing it",
+        ),
+        opt("output-from", &[], Value("RANKS"), Job, STREAMS, "show the output of these ranks only (0,2-3)"),
+        opt(
             "stdin",
             &[],
             Value("RANK"),

@@ -1,6 +1,6 @@
 //! The launcher's end of one rank's control channel: frames in, frames out, never blocking.
 
-use mpi_wire::startup::{Frames, ToLauncher, ToRank};
+use mpi_pmi::server::{Inbox, Said};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -17,39 +17,26 @@ pub struct Control {
 #[derive(Debug, Default)]
 pub struct Incoming {
     /// What the rank said.
-    pub messages: Vec<ToLauncher>,
+    pub messages: Vec<Said>,
     /// It will say no more.
     pub ended: bool,
     /// It said what makes no sense.
     pub broken: Option<String>,
 }
 
-/// What a rank says, frame by frame.
-#[derive(Debug, Default)]
-pub struct Inbox {
-    frames: Frames,
-}
-
-impl Inbox {
-    /// Adds bytes; gives the messages that are complete with them.
-    pub fn take(&mut self, bytes: &[u8]) -> Incoming {
-        let mut incoming = Incoming::default();
-        self.frames.push(bytes);
-        loop {
-            let message = match self.frames.pop() {
-                Ok(None) => break,
-                Ok(Some(body)) => ToLauncher::decode(body),
-                Err(e) => Err(e),
-            };
-            match message {
-                Ok(message) => incoming.messages.push(message),
-                Err(e) => {
-                    incoming.broken = Some(e.to_string());
-                    break;
-                }
+/// Adds bytes to what a rank says; gives the messages that are complete with them.
+pub fn take(inbox: &mut Inbox, bytes: &[u8]) -> Incoming {
+    let mut incoming = Incoming::default();
+    inbox.push(bytes);
+    loop {
+        match inbox.pop() {
+            Ok(None) => return incoming,
+            Ok(Some(message)) => incoming.messages.push(message),
+            Err(e) => {
+                incoming.broken = Some(e.to_string());
+                return incoming;
             }
         }
-        incoming
     }
 }
 
@@ -62,7 +49,7 @@ impl Control {
     /// Reads what is there, at most a buffer's length.
     pub fn read(&mut self, buffer: &mut [u8]) -> Incoming {
         let (length, ended) = self.read_bytes(buffer);
-        Incoming { ended, ..self.inbox.take(buffer.get(..length).unwrap_or_default()) }
+        Incoming { ended, ..take(&mut self.inbox, buffer.get(..length).unwrap_or_default()) }
     }
 
     /// Reads bytes as they are: how many, and whether they are the last.
@@ -75,15 +62,9 @@ impl Control {
         }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes, or keeps them until the rank takes them.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
-        self.flush();
-    }
-
-    /// Sends a message, or keeps it until the rank takes it.
-    pub fn send(&mut self, message: &ToRank) {
-        message.encode(&mut self.out);
         self.flush();
     }
 

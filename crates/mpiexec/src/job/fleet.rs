@@ -429,7 +429,7 @@ impl Running<'_> {
             FromDaemon::Control { slot, bytes } => {
                 let Some(slot) = of_it(slot, &self.ranks) else { return Ok(()) };
                 if let Some(far) = &mut self.ranks[slot].far {
-                    let incoming = far.inbox.take(&bytes);
+                    let incoming = super::control::take(&mut far.inbox, &bytes);
                     self.hear(slot, incoming.messages, incoming.broken);
                 }
             }

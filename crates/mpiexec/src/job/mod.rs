@@ -126,6 +126,14 @@ impl<'a> Running<'a> {
         let open_files = raise_open_files(size)?;
         let signals = take_signals()?;
         let mut streams = Streams::new(size, mixer::Tags { rank: job.tag, time: job.timestamp });
+        if let Some(directory) = &job.output_dir {
+            streams.write_to(directory, size)?;
+        }
+        match (&job.output_from, &job.output_dir) {
+            (Some(ranks), _) => streams.show_only(ranks.clone()),
+            (None, Some(_)) => streams.show_only(Vec::new()),
+            (None, None) => {}
+        }
         let guard = Guard::start(&guard::mark_of_job(&id))
             .map_err(|e| streams.message(&format!("mpiexec: no guard against kill -9 of mpiexec: {e}")))
             .ok();
@@ -342,6 +350,7 @@ impl<'a> Running<'a> {
         for action in actions {
             match action {
                 Action::Send { rank, message } => self.send(first + rank as usize, &message),
+                Action::Text { rank, text } => self.send_bytes(first + rank as usize, text.as_bytes()),
                 Action::Abort { rank, code, message } => {
                     let how = mpi_pmi::abort_words(code, &message);
                     let status = mpi_pmi::exit_status(code);
@@ -351,7 +360,9 @@ impl<'a> Running<'a> {
                     let waits = waits.into_iter().map(|wait| self.in_slots(number, wait)).collect();
                     self.report(first + rank as usize, Said { text, waits });
                 }
-                Action::Spawn { rank, id, request } => self.spawn(first + rank as usize, id, &request),
+                Action::Spawn { rank, id, request, values } => {
+                    self.spawn(first + rank as usize, id, &request, values);
+                }
                 Action::Name { rank, id, request } => {
                     let outcome = self.names.ask(first + rank as usize, request);
                     self.send(first + rank as usize, &ToRank::Named { id, outcome });
@@ -384,15 +395,23 @@ impl<'a> Running<'a> {
     }
 
     fn send(&mut self, rank: usize, message: &ToRank) {
-        if let Some(daemon) = self.ranks.get(rank).and_then(|r| r.far.as_ref()).map(|far| far.daemon) {
-            let mut bytes = Vec::new();
-            message.encode(&mut bytes);
-            self.fleet.control(daemon, rank, &bytes);
-            return;
+        let Some((number, own)) = self.ranks.get(rank).map(|r| (r.world, r.rank)) else { return };
+        let mut bytes = Vec::new();
+        match self.worlds[number].server.in_pmi1(own, message) {
+            Some(text) => bytes = text.into_bytes(),
+            None => message.encode(&mut bytes),
         }
-        let Some(control) = self.ranks.get_mut(rank).and_then(|r| r.control.as_mut()) else { return };
+        self.send_bytes(rank, &bytes);
+    }
+
+    fn send_bytes(&mut self, rank: usize, bytes: &[u8]) {
+        let Some(r) = self.ranks.get_mut(rank) else { return };
+        if let Some(far) = &r.far {
+            return self.fleet.control(far.daemon, rank, bytes);
+        }
+        let Some(control) = &mut r.control else { return };
         // A rank that has gone takes nothing; its end tells so.
-        control.send(message);
+        control.send_bytes(bytes);
         if control.waiting() > limits::CONTROL_WAITING_MAX_BYTES {
             self.ranks[rank].control = None;
             self.broken(rank, "it asks and does not read the answers");
@@ -415,8 +434,13 @@ impl<'a> Running<'a> {
         self.streams.finish();
         self.report_at_end();
         if self.job.print_all {
-            let ends =
-                self.ranks.iter().map(|r| r.end.map_or(String::from("left"), |e| e.status().to_string()));
+            let end = |r: &Rank| match r.end {
+                None => String::from("left"),
+                // Its status would be that of who failed, or of the signal that it was sent.
+                Some(_) if r.was_told => String::from("ended by mpiexec"),
+                Some(end) => end.status().to_string(),
+            };
+            let ends = self.ranks.iter().map(end);
             let names = self.ranks.iter().map(|r| world::name(r.world, r.rank));
             let ends: Vec<String> = names.zip(ends).map(|(name, end)| format!("{name}: {end}")).collect();
             self.streams.message(&format!("mpiexec: exit statuses: {}", ends.join(", ")));
@@ -426,6 +450,11 @@ impl<'a> Running<'a> {
             self.streams.message(&line);
         }
         self.streams.flush_at_end();
+        if let Some(failure) = self.streams.take_failure() {
+            self.status.get_or_insert(3);
+            self.streams.message(&format!("mpiexec: {failure}"));
+            self.streams.flush_at_end();
+        }
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
         }

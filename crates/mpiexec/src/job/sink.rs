@@ -12,15 +12,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub struct Sink {
     fd: BorrowedFd<'static>,
     regular: bool,
-    /// Nobody reads any more.
+    /// What is written is thrown away.
     broken: bool,
+    /// Nobody reads any more.
+    left_alone: bool,
+    /// It cannot be written to, for another reason than that nobody reads.
+    failure: Option<Errno>,
 }
 
 impl Sink {
     /// A sink on a standard stream.
     pub fn new(fd: BorrowedFd<'static>) -> Sink {
         let regular = fstat(fd).is_ok_and(|s| SFlag::from_bits_truncate(s.st_mode).contains(SFlag::S_IFREG));
-        Sink { fd, regular, broken: false }
+        Sink { fd, regular, broken: false, left_alone: false, failure: None }
     }
 
     /// True when both streams lead to the same place.
@@ -32,8 +36,13 @@ impl Sink {
     }
 
     /// Nobody reads any more: what is written is thrown away.
-    pub fn broken(&self) -> bool {
-        self.broken
+    pub fn is_left_alone(&self) -> bool {
+        self.left_alone
+    }
+
+    /// Why it cannot be written to, told once.
+    pub fn take_failure(&mut self) -> Option<Errno> {
+        self.failure.take()
     }
 
     /// Writes what can be written without blocking, and takes it off `bytes`.
@@ -52,8 +61,12 @@ impl Sink {
                 Ok(n) => done += n,
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
-                // A reader that left (EPIPE), a full disk: no later byte could be in its place.
-                Err(_) => self.broken = true,
+                // No later byte could be in the place of one that is lost.
+                Err(e) => {
+                    self.broken = true;
+                    self.left_alone = e == Errno::EPIPE;
+                    self.failure = Some(e).filter(|e| *e != Errno::EPIPE);
+                }
             }
         }
         bytes.drain(..done);

@@ -23,8 +23,14 @@ type Refusal = (Option<u32>, String);
 
 impl Running<'_> {
     /// A rank wants another world.
-    pub(super) fn spawn(&mut self, by: usize, id: u64, request: &SpawnRequest) {
-        if let Err((command, reason)) = self.try_spawn(by, id, request) {
+    pub(super) fn spawn(
+        &mut self,
+        by: usize,
+        id: u64,
+        request: &SpawnRequest,
+        values: Vec<(String, String)>,
+    ) {
+        if let Err((command, reason)) = self.try_spawn(by, id, request, values) {
             self.answer_spawn(Awaited { by, id }, SpawnOutcome::Failed { command, reason });
         }
     }
@@ -33,7 +39,13 @@ impl Running<'_> {
         self.send(awaited.by, &ToRank::Spawned { id: awaited.id, outcome });
     }
 
-    fn try_spawn(&mut self, by: usize, id: u64, request: &SpawnRequest) -> Result<(), Refusal> {
+    fn try_spawn(
+        &mut self,
+        by: usize,
+        id: u64,
+        request: &SpawnRequest,
+        values: Vec<(String, String)>,
+    ) -> Result<(), Refusal> {
         let Some(parent) = self.ranks.get(by).map(|r| r.world) else { return Ok(()) };
         if self.worlds.get(parent).is_none_or(|w| w.phase != Phase::Running) {
             return Err((None, String::from("the job is ending")));
@@ -96,7 +108,7 @@ impl Running<'_> {
             universe_size: Some(universe),
             parent: Some(request.port.clone()),
         };
-        let server = Server::new(places.iter().enumerate().map(welcome).collect());
+        let server = Server::new(places.iter().enumerate().map(welcome).collect()).with_values(values);
         let mut world = World::new(server, common, first..all, programs);
         world.awaited = Some(Awaited { by, id });
         self.worlds.push(world);
@@ -164,7 +176,11 @@ fn ready(command: &SpawnCommand, host: &str) -> Result<Ready, String> {
             return Err(format!("host={wanted}: this release runs jobs on one machine, which is {host}"));
         }
     }
-    let asker = PathBuf::from(OsString::from_vec(command.directory.clone()));
+    // Who does not say where it is (PMI-1 has no word for it) is where the launcher is.
+    let asker = match command.directory.is_empty() {
+        true => std::env::current_dir().unwrap_or_default(),
+        false => PathBuf::from(OsString::from_vec(command.directory.clone())),
+    };
     let wdir = hint("wdir").map_or_else(|| asker.clone(), |wdir| asker.join(wdir));
     let name = OsString::from_vec(command.program.clone());
     // A path starts where the process that asks is, not where the launcher is.

@@ -1,11 +1,12 @@
 //! Starts one rank: its streams, its control channel, its environment.
 
-use super::control::{Control, Inbox};
+use super::control::Control;
 use super::end::End;
 use super::input::Source;
 use crate::error::LaunchError;
 use crate::plan::{Place, Ready};
 use mpi_node::spawn::Inheritance;
+use mpi_pmi::server::Inbox;
 use mpi_pmi::variables;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::collections::BTreeSet;
@@ -89,6 +90,8 @@ pub struct Rank {
     pub control_writes: bool,
     /// How it ended.
     pub end: Option<End>,
+    /// It ended after its world was told to end.
+    pub was_told: bool,
     /// Processes of its group may be left although it has ended.
     pub group_left: bool,
 }
@@ -120,6 +123,7 @@ impl Rank {
             control: None,
             control_writes: false,
             end: None,
+            was_told: false,
             group_left: false,
         }
     }
@@ -215,8 +219,13 @@ fn environment(
     command.env(variables::RANK, rank.to_string());
     command.env(variables::SIZE, common.size.to_string());
     command.env(variables::JOB, &common.id);
+    // For programs that are linked with another MPI: the same socket speaks PMI-1 to them.
+    command.env("PMI_FD", control.to_string());
+    command.env("PMI_RANK", rank.to_string());
+    command.env("PMI_SIZE", common.size.to_string());
     if common.spawned {
         command.env(variables::SPAWN, "1");
+        command.env("PMI_SPAWNED", "1");
     }
     if common.several {
         command.env(variables::MULTIHOST, "1");

@@ -2,21 +2,54 @@
 
 use super::mixer::{Mixer, Tags};
 use super::sink::Sink;
+use crate::error::LaunchError;
 use crate::limits::{FLUSH_AT_END, KILL_AFTER_FAILURE, OUTPUT_WAITING_MAX_BYTES};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::io::{stderr, stdin, stdout};
+use std::fs::File;
+use std::io::{Write, stderr, stdin, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// One lane per place that output goes to: two, or one where both streams lead to the same place
 /// (a terminal, `2>&1`), so that their lines are not torn either.
 pub struct Streams {
     lanes: Vec<Lane>,
+    /// Each process's own files, output and error, where they are wanted.
+    files: Option<Files>,
+    /// Whose output is shown; of spawned processes all is, or none.
+    shown: Option<Vec<usize>>,
+    /// What cannot be written any more, told once.
+    failure: Option<String>,
+}
+
+/// A directory with two files per process.
+struct Files {
+    directory: PathBuf,
+    open: Vec<[Option<File>; 2]>,
+}
+
+impl Files {
+    fn add(&mut self, label: &str) -> std::io::Result<()> {
+        let file = |kind: &str| {
+            File::create(self.directory.join(format!("rank.{}.{kind}", label.replace(':', "."))))
+        };
+        self.open.push([Some(file("out")?), Some(file("err")?)]);
+        Ok(())
+    }
+
+    fn write(&mut self, rank: usize, stream: usize, bytes: &[u8]) -> std::io::Result<()> {
+        match self.open.get_mut(rank).and_then(|files| files.get_mut(stream)?.as_mut()) {
+            Some(file) => file.write_all(bytes),
+            None => Ok(()),
+        }
+    }
 }
 
 struct Lane {
     mixer: Mixer,
     sink: Sink,
+    name: &'static str,
 }
 
 /// The launcher's standard input.
@@ -42,18 +75,56 @@ impl Streams {
         let (out, err) = (Sink::new(standard_output()), Sink::new(standard_error()));
         let ranks = || 0..size;
         let lanes = if out.same_place(&err) {
-            vec![Lane { mixer: Mixer::new(ranks().flat_map(|rank| [rank, rank]), tags), sink: out }]
+            vec![Lane {
+                mixer: Mixer::new(ranks().flat_map(|rank| [rank, rank]), tags),
+                sink: out,
+                name: "standard output",
+            }]
         } else {
             vec![
-                Lane { mixer: Mixer::new(ranks(), tags), sink: out },
-                Lane { mixer: Mixer::new(ranks(), tags), sink: err },
+                Lane { mixer: Mixer::new(ranks(), tags), sink: out, name: "standard output" },
+                Lane { mixer: Mixer::new(ranks(), tags), sink: err, name: "standard error" },
             ]
         };
-        Streams { lanes }
+        Streams { lanes, files: None, shown: None, failure: None }
+    }
+
+    /// Shows only these ranks' output.
+    pub fn show_only(&mut self, ranks: Vec<usize>) {
+        self.shown = Some(ranks);
+    }
+
+    /// Writes the output of each of `size` ranks into files of its own.
+    ///
+    /// # Errors
+    /// Directory or file cannot be made; the path is named.
+    pub fn write_to(&mut self, directory: &Path, size: usize) -> Result<(), LaunchError> {
+        let failed = || LaunchError::system(format!("--output-dir {}", directory.display()));
+        std::fs::create_dir_all(directory).map_err(failed())?;
+        let mut files = Files { directory: directory.to_path_buf(), open: Vec::new() };
+        (0..size).try_for_each(|rank| files.add(&rank.to_string())).map_err(failed())?;
+        self.files = Some(files);
+        Ok(())
+    }
+
+    /// What cannot be written any more, told once.
+    pub fn take_failure(&mut self) -> Option<String> {
+        for lane in &mut self.lanes {
+            if let Some(errno) = lane.sink.take_failure() {
+                self.failure =
+                    Some(format!("{} of mpiexec: {} (what ranks write is lost)", lane.name, errno.desc()));
+            }
+        }
+        self.failure.take()
     }
 
     /// One more process, under the next number.
     pub fn add(&mut self, label: String) {
+        if let Some(files) = &mut self.files {
+            if let Err(e) = files.add(&label) {
+                self.failure = Some(format!("the files of process {label}: {e}"));
+            }
+        }
         match self.lanes.as_mut_slice() {
             [one] => {
                 one.mixer.add(label.clone());
@@ -70,6 +141,16 @@ impl Streams {
 
     /// A rank wrote these bytes.
     pub fn push(&mut self, rank: usize, stream: usize, bytes: &[u8], now: Instant) {
+        if let Some(files) = &mut self.files {
+            if let Err(e) = files.write(rank, stream, bytes) {
+                self.failure =
+                    Some(format!("the files of rank {rank} in {}: {e}", files.directory.display()));
+                self.files = None;
+            }
+        }
+        if self.shown.as_ref().is_some_and(|shown| !shown.contains(&rank)) {
+            return;
+        }
         let (lane, source) = self.at(rank, stream);
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.mixer.push(source, bytes, now);
@@ -101,7 +182,7 @@ impl Streams {
     /// Nobody reads this stream any more: the rank should know.
     pub fn broken(&self, rank: usize, stream: usize) -> bool {
         let (lane, _) = self.at(rank, stream);
-        self.lanes.get(lane).is_some_and(|lane| lane.sink.broken())
+        self.lanes.get(lane).is_some_and(|lane| lane.sink.is_left_alone())
     }
 
     /// A line of the launcher's own, on standard error.

@@ -7,7 +7,7 @@ use super::world::Phase;
 use super::{RankPhase, Running};
 use crate::error::LaunchError;
 use crate::limits;
-use mpi_wire::startup::ToLauncher;
+use mpi_pmi::server::Said;
 use nix::errno::Errno;
 use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{Signal, killpg, raise};
@@ -88,6 +88,10 @@ impl Running<'_> {
     pub fn turn(&mut self, limit: Option<Duration>) -> Result<(), LaunchError> {
         if self.streams.flush() {
             self.watch_sinks()?;
+        }
+        if let Some(failure) = self.streams.take_failure() {
+            self.streams.message(&format!("mpiexec: {failure}"));
+            self.end_all(3, Some(&failure), limits::KILL_AFTER_FAILURE);
         }
         self.resume_streams()?;
         self.flush_links()?;
@@ -258,10 +262,10 @@ impl Running<'_> {
     }
 
     /// Does what a rank's messages mean.
-    pub(super) fn hear(&mut self, rank: usize, messages: Vec<ToLauncher>, broken: Option<String>) {
+    pub(super) fn hear(&mut self, rank: usize, messages: Vec<Said>, broken: Option<String>) {
         let Some((number, own)) = self.ranks.get(rank).map(|r| (r.world, r.rank)) else { return };
         for message in messages {
-            let actions = self.worlds[number].server.receive(own, message);
+            let actions = self.worlds[number].server.hear(own, message);
             self.act(number, actions);
         }
         self.look_if_started(number);
@@ -461,7 +465,9 @@ impl Running<'_> {
         if let Some(picture) = &mut self.picture {
             picture.asked.retain(|asked| *asked != rank);
         }
+        let was_told = matches!(self.worlds[number].phase, Phase::Ending { .. });
         let Some(r) = self.ranks.get_mut(rank) else { return };
+        r.was_told = was_told;
         r.end = Some(end);
         self.alive -= 1;
     }

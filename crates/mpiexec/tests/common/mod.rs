@@ -109,6 +109,12 @@ impl Run {
         self
     }
 
+    /// Standard output goes into a file.
+    pub fn stdout(mut self, file: std::fs::File) -> Run {
+        self.command.stdout(file);
+        self
+    }
+
     /// Standard error goes where standard output goes: a file.
     pub fn both_to(mut self, file: std::fs::File) -> Run {
         self.command.stderr(file.try_clone().expect("file")).stdout(file);

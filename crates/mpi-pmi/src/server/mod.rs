@@ -1,8 +1,14 @@
-//! The launcher's side of the native protocol, without I/O: frames in, frames and facts out.
+//! The launcher's side of the native protocol and of PMI-1, without I/O: messages in, messages and facts
+//! out.
 //!
 //! One [`Server`] serves one world. The launcher owns the sockets: it hands in what a rank said
 //! ([`Server::receive`]) or that it is gone ([`Server::gone`]) and carries out the [`Action`]s.
 //! Memory is bounded per rank by [`limits`](crate::limits).
+
+mod inbox;
+mod pmi1;
+
+pub use inbox::{Inbox, Said};
 
 use crate::limits::{KEYSPACE_PER_RANK_MAX_BYTES, WAITING_PER_RANK_MAX};
 use mpi_wire::spawn::{NameRequest, SpawnRequest};
@@ -19,6 +25,13 @@ pub enum Action {
         rank: u32,
         /// What.
         message: ToRank,
+    },
+    /// Send this text to a rank that speaks PMI-1.
+    Text {
+        /// To whom.
+        rank: u32,
+        /// What.
+        text: String,
     },
     /// A rank wants the job to end.
     Abort {
@@ -46,6 +59,8 @@ pub enum Action {
         id: u64,
         /// What to start.
         request: Box<SpawnRequest>,
+        /// What the new world's key-value space begins with, under PMI-1.
+        values: Vec<(String, String)>,
     },
     /// A rank asks about a name. The launcher answers with [`ToRank::Named`].
     Name {
@@ -116,6 +131,9 @@ struct Rank {
     programs: u64,
     /// Its latest one is not welcomed yet: others have not finished the one before.
     held: bool,
+    speaks_pmi1: bool,
+    /// Under PMI-1: the command that answers its question about a name.
+    asked_name: Option<&'static str>,
 }
 
 /// The state of one world's start-up.
@@ -126,6 +144,7 @@ pub struct Server {
     fences: u64,
     /// Ranks that stand in the next fence.
     in_fence: usize,
+    space: pmi1::Space,
 }
 
 impl Server {
@@ -133,7 +152,14 @@ impl Server {
     #[must_use]
     pub fn new(world: Vec<Welcome>) -> Server {
         let ranks = world.iter().map(|_| Rank::default()).collect();
-        Server { world, ranks, fences: 0, in_fence: 0 }
+        Server { world, ranks, fences: 0, in_fence: 0, space: pmi1::Space::default() }
+    }
+
+    /// Under PMI-1, the key-value space begins with these.
+    #[must_use]
+    pub fn with_values(mut self, values: Vec<(String, String)>) -> Server {
+        self.space = pmi1::Space::of(values);
+        self
     }
 
     /// What `rank` will be told when it says hello, to be completed with what is learned later: before
@@ -148,7 +174,24 @@ impl Server {
         self.ranks.get(rank as usize).map_or(Phase::Silent, |r| r.phase)
     }
 
-    /// Takes what `rank` said.
+    /// Takes what `rank` said, in whichever protocol.
+    pub fn hear(&mut self, rank: u32, said: Said) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let outcome = match said {
+            Said::Native(message) => return self.receive(rank, message),
+            Said::Line(line) => self.take_line(rank, &line, &mut actions),
+            Said::Spawn(spawn) => {
+                self.take_spawn(rank, spawn, &mut actions);
+                Ok(())
+            }
+        };
+        if let Err(reason) = outcome {
+            actions.push(Action::Broken { rank, reason });
+        }
+        actions
+    }
+
+    /// Takes what `rank` said in the native protocol.
     pub fn receive(&mut self, rank: u32, message: ToLauncher) -> Vec<Action> {
         let mut actions = Vec::new();
         if let Err(reason) = self.take(rank, message, &mut actions) {
@@ -206,7 +249,9 @@ impl Server {
                 r.phase = Phase::Finalized;
                 self.welcome_all_due(actions);
             }
-            ToLauncher::Spawn { id, request } => actions.push(Action::Spawn { rank, id, request }),
+            ToLauncher::Spawn { id, request } => {
+                actions.push(Action::Spawn { rank, id, request, values: Vec::new() });
+            }
             ToLauncher::Name { id, request } => actions.push(Action::Name { rank, id, request }),
             ToLauncher::Linked { job, linked } => actions.push(Action::Linked { rank, job, linked }),
             ToLauncher::Abort { code, message } => actions.push(Action::Abort { rank, code, message }),
@@ -245,9 +290,12 @@ impl Server {
     fn welcome_all_due(&mut self, actions: &mut Vec<Action>) {
         let busy = |r: &Rank| !r.gone && !matches!(r.phase, Phase::Silent | Phase::Finalized) && !r.held;
         for rank in 0..self.ranks.len() {
+            if !self.ranks[rank].held {
+                continue;
+            }
             let programs = self.ranks[rank].programs;
             let early = self.ranks.iter().any(|other| busy(other) && other.programs < programs);
-            if !self.ranks[rank].held || early {
+            if early {
                 continue;
             }
             self.ranks[rank].held = false;
