@@ -212,7 +212,7 @@ fn what_is_missing_on_a_host_is_named_with_it() {
 #[test]
 fn a_host_that_cannot_be_reached_is_named_with_what_the_command_said() {
     let launcher = "exec:sh -c 'echo Connection refused >&2; echo noise; exit 255 # {host} {command}'";
-    let done = Run::new("-host a,b --launcher").args(&[launcher, "true"]).done();
+    let done = Run::new("-host a --launcher").args(&[launcher, "true"]).done();
     assert_eq!(done.status, 3, "{done:?}");
     assert!(done.err.contains("mpiexec: a: Connection refused"), "{done:?}");
     assert!(done.err.contains("host a: no daemon answered: sh ended with status 255"), "{done:?}");
