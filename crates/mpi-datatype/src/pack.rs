@@ -19,6 +19,15 @@ impl SendBuf<'_> {
         }
         take
     }
+
+    /// Packs the data in the standard's portable form `external32` (big-endian) until `out` is full or the data ends;
+    /// how many bytes. All predefined datatypes here have the same size there (MPI 4.1, section 14.5.2).
+    pub fn pack_external(&self, out: &mut [u8]) -> usize {
+        let take = self.bytes().min(out.len());
+        let out = &mut out[..take];
+        walk(self.datatype(), self.count(), 0, take, &mut Gather { base: self.ptr(), out, swaps: !SWAPS });
+        take
+    }
 }
 
 impl RecvBuf<'_> {
@@ -37,6 +46,14 @@ impl RecvBuf<'_> {
             let mut scatter = Scatter { base: self.ptr(), bytes: &bytes[..take], swaps: SWAPS };
             walk(self.datatype(), self.count(), from, from + take, &mut scatter);
         }
+        take
+    }
+
+    /// Unpacks `bytes`, which are in the form `external32`, until they or the room end; how many. Holes are not touched.
+    pub fn unpack_external(&self, bytes: &[u8]) -> usize {
+        let take = self.bytes().min(bytes.len());
+        let mut scatter = Scatter { base: self.ptr(), bytes: &bytes[..take], swaps: !SWAPS };
+        walk(self.datatype(), self.count(), 0, take, &mut scatter);
         take
     }
 

@@ -27,12 +27,14 @@
 //! | operations of the program's own | [`generalized()`] |
 //! | graphs, who is whose neighbour, and collectives among them | [`GraphTopologies`], [`Neighbourhood`], [`NeighbourCollectives`] |
 //! | counts beyond 2^31 | [`LargePartition`], [`LargeStatus`] |
+//! | bytes that every machine reads | [`pack_external`], [`unpack_external`] |
 //! | hints | [`Info`] |
 //! | tests that run on ranks (feature `test`) | `#[mpi::test(np = 4)]` |
 //! | error handlers of a communicator | [`ErrorHandling`], [`ErrorHandler`] |
 
 mod attempt;
 pub(crate) mod error;
+mod external;
 mod future;
 mod generalized;
 mod graph;
@@ -57,6 +59,7 @@ pub use self::attempt::{
     try_send_receive_into_with_tags, try_send_receive_replace_into_with_tags, try_send_receive_with_tags,
 };
 pub use self::error::Error;
+pub use self::external::{pack_external, unpack_external};
 pub use self::future::{RequestFuture, ValueFuture};
 pub use self::generalized::{Completer, Generalized, generalized};
 pub use self::graph::{Edges, GraphTopologies, Neighbourhood};

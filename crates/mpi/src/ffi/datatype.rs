@@ -1,6 +1,6 @@
 //! Datatypes, packing and operations under their C names (MPI-4.1 §5, §6.9).
 
-use std::os::raw::{c_int, c_void};
+use std::os::raw::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use mpi_datatype::{Datatype, Op, UserOp};
@@ -252,6 +252,98 @@ pub unsafe extern "C" fn MPI_Unpack(
             Ok(())
         })
     }
+}
+
+/// How long elements are in the form `datarep`, of which there is `external32`.
+///
+/// # Safety
+/// `datarep` is a string that ends with 0; `size` is writable.
+pub unsafe extern "C" fn MPI_Pack_external_size(
+    datarep: *const c_char,
+    n: MPI_Aint,
+    handle: MPI_Datatype,
+    size: *mut MPI_Aint,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call(|| {
+            external32(datarep)?;
+            put(size, length(n)?.saturating_mul(datatype(handle)?.size()) as MPI_Aint);
+            Ok(())
+        })
+    }
+}
+
+/// Packs elements in the form `external32` (MPI-4.1 §5.3) from `position` on, which moves behind them.
+///
+/// # Safety
+/// The elements and `datarep` are readable, the bytes and `position` writable.
+pub unsafe extern "C" fn MPI_Pack_external(
+    datarep: *const c_char,
+    inbuf: *const c_void,
+    incount: c_int,
+    handle: MPI_Datatype,
+    outbuf: *mut c_void,
+    outsize: MPI_Aint,
+    position: *mut MPI_Aint,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call(|| {
+            external32(datarep)?;
+            let data = sent(inbuf, incount, handle)?;
+            let out = slice_mut(outbuf.cast::<u8>(), length(outsize)?);
+            let part = out.get_mut(length(*position)?..).unwrap_or_default();
+            let written = whole(data.pack_external(part), data.bytes())?;
+            put(position, *position + written as MPI_Aint);
+            Ok(())
+        })
+    }
+}
+
+/// Unpacks elements from bytes in the form `external32` from `position` on, which moves behind them.
+///
+/// # Safety
+/// The bytes and `datarep` are readable, the elements and `position` writable.
+pub unsafe extern "C" fn MPI_Unpack_external(
+    datarep: *const c_char,
+    inbuf: *const c_void,
+    insize: MPI_Aint,
+    position: *mut MPI_Aint,
+    outbuf: *mut c_void,
+    outcount: c_int,
+    handle: MPI_Datatype,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        call(|| {
+            external32(datarep)?;
+            let place = room(outbuf, outcount, handle)?;
+            let bytes = slice(inbuf.cast::<u8>(), length(insize)?);
+            let part = bytes.get(length(*position)?..).unwrap_or_default();
+            let read = whole(place.unpack_external(part), place.bytes())?;
+            put(position, *position + read as MPI_Aint);
+            Ok(())
+        })
+    }
+}
+
+fn length(value: MPI_Aint) -> Outcome<usize> {
+    usize::try_from(value).map_err(|_| {
+        mpi_p2p::Error::new(mpi_p2p::ErrorClass::Arg, "pack", format!("{value} is no number of bytes"))
+    })
+}
+
+/// # Safety
+/// A string that ends with 0.
+unsafe fn external32(datarep: *const c_char) -> Outcome<()> {
+    // SAFETY: the caller's promise.
+    let name = unsafe { std::ffi::CStr::from_ptr(datarep) };
+    if name == c"external32" {
+        return Ok(());
+    }
+    let detail = format!("{name:?} is no form of data; there is \"external32\"");
+    Err(mpi_p2p::Error::new(mpi_p2p::ErrorClass::Arg, "pack", detail))
 }
 
 fn whole(moved: usize, wanted: usize) -> Outcome<c_int> {
