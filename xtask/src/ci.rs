@@ -9,7 +9,7 @@ use anyhow::{bail, ensure};
 use crate::checks::FuzzOptions;
 use crate::shell::Cmd;
 use crate::workspace::{cargo, root, target};
-use crate::{callgrind, checks, conformance, surface, tidy};
+use crate::{big_endian, callgrind, checks, conformance, surface, tidy};
 
 const STEP_LIMIT: Duration = Duration::from_secs(1200);
 
@@ -37,6 +37,7 @@ const STEPS: &[Step] = &[
     ("loom", checks::loom),
     ("conformance with rsmpi", || conformance::rsmpi(&conformance::Options::for_ci())),
     ("conformance with mpi-rs", || conformance::mpi_rs(&conformance::Options::for_ci())),
+    ("byte order", || big_endian::run(&big_endian::Options::for_ci())),
     ("heat", heat),
     ("instructions", || callgrind::run(&callgrind::Options::default())),
     ("fuzz", || checks::fuzz(&FuzzOptions::for_ci())),

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod big_endian;
 mod callgrind;
 mod checks;
 mod ci;
@@ -45,6 +46,8 @@ enum Command {
     Tune(collectives::TuneOptions),
     /// Writes docs/scale.md: what collectives of thousands of ranks cost on paper
     Scale(collectives::ScaleOptions),
+    /// Jobs of ranks of both byte orders: this machine's, and s390x under emulation
+    BigEndian(big_endian::Options),
     /// Every public item of rsmpi, and where it is here
     Surface(surface::Options),
     /// Programs written for other implementations, unmodified, on ours
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options),
         Command::Tune(options) => collectives::tune(&options),
         Command::Scale(options) => collectives::scale(&options),
+        Command::BigEndian(options) => big_endian::run(&options),
         Command::Surface(options) => surface::run(&options),
         Command::Callgrind(options) => callgrind::run(&options),
         Command::Conformance { suite: Conformance::Rsmpi(options) } => conformance::rsmpi(&options),

@@ -167,6 +167,10 @@ fn open(
             }
             Err(OpenError::Failed { reason, .. }) => {
                 refused.push(format!("{}: {reason}", backend.name()));
+                // The peers do not know, and would wait for this process where it is not.
+                if !boot.multihost && boot.node_size == boot.size {
+                    break;
+                }
             }
         }
     }
@@ -196,6 +200,11 @@ fn wide(boot: &Bootstrap, opened: &[(&'static str, Opened)], selection: &[&'stat
     Wide { unopened, card }
 }
 
+/// The slot by which the peers of this node reach this process, if a transport serves it: one without an address.
+fn slot(boot: &Bootstrap, opened: &[(&'static str, Opened)]) -> Option<u32> {
+    boot.node_slot.filter(|_| opened.iter().any(|(_, open)| open.address.is_none()))
+}
+
 /// Publishes where this process is. `true`: there is nothing that a peer needs to be told.
 fn publish(boot: &Bootstrap, opened: &[(&'static str, Opened)], segment: u64) -> Result<bool, StartError> {
     let mut addresses = Addresses::new();
@@ -205,7 +214,7 @@ fn publish(boot: &Bootstrap, opened: &[(&'static str, Opened)], segment: u64) ->
     if addresses.is_empty() && !boot.multihost {
         return Ok(true);
     }
-    let card = Card { host: boot.host.clone(), node_slot: boot.node_slot, segment, addresses };
+    let card = Card { host: boot.host.clone(), node_slot: slot(boot, opened), segment, addresses };
     boot.client.put(KEY, &card.encode())?;
     if matches!(boot.kind, Kind::Pmi1 | Kind::Pmi2) {
         boot.client.fence()?;

@@ -114,7 +114,13 @@ mod derived {
 
     pub fn holed(i: u16) -> Holed {
         let kind = if i % 2 == 0 { Kind::First } else { Kind::Second };
-        Holed { flag: i % 3 == 0, value: f64::from(i) * 0.1, small: i.wrapping_mul(0x0101), letter: 'λ', kind }
+        Holed {
+            flag: i % 3 == 0,
+            value: f64::from(i) * 0.1,
+            small: i.wrapping_mul(0x0101),
+            letter: 'λ',
+            kind,
+        }
     }
     pub fn nested(i: u16) -> Nested {
         let numbers = [[i as i16, -2, 3], [4, 0x0506, i16::MIN]];
@@ -182,7 +188,8 @@ fn every_length() {
         let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
         let mut room = vec![0.0; length];
         mpi::request::scope(|scope| {
-            let posted = world.process_at_rank(previous).immediate_receive_into_with_tag(scope, &mut room[..], 1);
+            let posted =
+                world.process_at_rank(previous).immediate_receive_into_with_tag(scope, &mut room[..], 1);
             // The words are unexpected, the numbers are not.
             let first = world.process_at_rank(next).immediate_send_with_tag(scope, &words[..], 2);
             let second = world.process_at_rank(next).immediate_send_with_tag(scope, &values[..], 1);

@@ -20,7 +20,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// First word of a segment: "MPInode1" read little-endian.
+/// First word of a segment: "MPInode1" read little-endian; it stands in the order of the host that made the segment.
 const MAGIC: u64 = u64::from_le_bytes(*b"MPInode1");
 /// Changes whenever the layout or the meaning of any shared word changes.
 const VERSION: u32 = 2;
@@ -53,6 +53,12 @@ pub enum SegmentError {
         /// What was expected.
         expected: u64,
     },
+    /// What is shared has this host's byte order, and the one who made the segment has the other (a program under
+    /// emulation).
+    #[error(
+        "the node segment was made by a process of the other byte order; MPI_BTL=tcp for all ranks serves both"
+    )]
+    ByteOrder,
     /// The slot is none of the segment's.
     #[error("slot {slot} outside a node segment of {ranks} ranks")]
     Slot {
@@ -110,7 +116,7 @@ pub fn create(ranks: u32) -> Result<OwnedFd, SegmentError> {
     for (field, value) in expected(&layout, fence) {
         words[field as usize] = value;
     }
-    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
     std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).map_err(system("header"))?;
     // SAFETY: plain integers on an open descriptor.
     let sealed = unsafe {
@@ -225,8 +231,11 @@ impl Segment {
             .map_err(|error| SegmentError::System { what: "header", bytes: PAGE, error })?;
         let word = |field: Field| {
             let at = field as usize * 8;
-            u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]))
+            u64::from_ne_bytes(core::array::from_fn(|i| bytes[at + i]))
         };
+        if word(Field::Magic) == MAGIC.swap_bytes() {
+            return Err(SegmentError::ByteOrder);
+        }
         if word(Field::Magic) != MAGIC {
             return Err(foreign("magic", word(Field::Magic), MAGIC));
         }
@@ -311,6 +320,9 @@ mod tests {
             std::os::unix::fs::FileExt::write_all_at(&fd, &word, field * 8).expect("write");
         }
         assert!(Segment::attach(fd.as_fd(), 0).is_ok());
+        // A maker of the other byte order.
+        std::os::unix::fs::FileExt::write_all_at(&fd, &MAGIC.swap_bytes().to_ne_bytes(), 0).expect("write");
+        assert!(matches!(Segment::attach(fd.as_fd(), 0), Err(SegmentError::ByteOrder)));
         assert!(matches!(create(0), Err(SegmentError::Ranks(0))));
     }
 
