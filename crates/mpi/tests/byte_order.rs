@@ -172,7 +172,9 @@ fn layouts() {
             }
             let (got, _) = world.process_at_rank(previous).receive_vec::<u64>();
             assert_eq!(got, [grid[5], grid[1], grid[2]]);
-            sends.into_iter().for_each(|send| drop(send.wait()));
+            for send in sends {
+                send.wait();
+            }
         });
     }
 }
