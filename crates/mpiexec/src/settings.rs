@@ -163,6 +163,8 @@ impl Job {
         agree(&words.job)?;
         let values = Values { given: &words.job, outside };
         let oversubscribe = oversubscribe(&words, &values)?;
+        let variable = |name: &str| std::env::var(name).ok();
+        let allocation = crate::hosts::allocation::slurm(&variable)?;
         let programs =
             words.sections.iter().map(|s| program(s, outside)).collect::<Result<Vec<_>, UsageError>>()?;
         Ok(Job {
@@ -179,7 +181,7 @@ impl Job {
             verbose: values.flag("verbose")?,
             quiet: values.flag("quiet")?,
             oversubscribe,
-            hostfile: hostfile_of(&values)?,
+            hostfile: hostfile_of(&values)?.or(allocation.clone()),
             ppn: values.number("ppn", 1, limits::RANKS_MAX)?,
             map_by: match values.get("map-by") {
                 None => MapBy::default(),
@@ -192,6 +194,7 @@ impl Job {
                     .ok_or_else(|| values.bad("bind-to", "expected none, hwthread, core, socket or numa"))?,
             },
             launcher: match values.get("launcher") {
+                None if allocation.is_some() => Launcher::Slurm,
                 None => Launcher::Ssh,
                 Some(text) => Launcher::named(text).map_err(|reason| values.bad("launcher", &reason))?,
             },

@@ -289,3 +289,14 @@ fn ssh_is_called_so_that_a_remote_shell_understands() {
     }
     std::fs::remove_dir_all(&directory).unwrap();
 }
+
+#[test]
+fn an_allocation_of_slurm_is_used() {
+    let done = Run::new("--dry-run true")
+        .env("SLURM_JOB_ID", "1")
+        .env("SLURM_JOB_NODELIST", "n[08-09]")
+        .env("SLURM_TASKS_PER_NODE", "1,2")
+        .done();
+    let hosts: Vec<&str> = done.out.lines().filter_map(|l| l.split([':', ',']).nth(1)).collect();
+    assert_eq!((done.status, hosts), (0, vec![" n08", " n09", " n09"]), "{done:?}");
+}

@@ -282,7 +282,7 @@ pub const OPTIONS: &[Opt] = {
             Value("HOW"),
             Job,
             HOSTS,
-            "how hosts are reached: ssh (default), slurm, fork, or exec:COMMAND with {host} and {command}",
+            "ssh, slurm (default in an allocation), fork, or exec:COMMAND with {host} and {command}",
         ),
         opt("copy-self", &[], Flag, Job, HOSTS, "copy mpiexec to each host instead of finding it there"),
         opt(

@@ -1,5 +1,6 @@
 //! The hosts of a job: from hostfile and `-host` to who runs how many ranks.
 
+pub mod allocation;
 pub mod hostfile;
 pub mod launcher;
 pub mod place;
@@ -112,7 +113,10 @@ fn hosts(job: &Job, own: &str, processors: usize) -> Result<(Vec<Host>, Vec<Vec<
             let at = match all.iter().position(named) {
                 Some(at) => at,
                 None if job.hostfile.is_some() => {
-                    return Err(UsageError::new(format!("-host {}: it is not in the hostfile", entry.host)));
+                    return Err(UsageError::new(format!(
+                        "-host {}: it is neither in the hostfile nor in the allocation",
+                        entry.host
+                    )));
                 }
                 None => {
                     all.push(Host { room: Room { slots: 0, ..new.room }, ..new.clone() });
@@ -262,7 +266,7 @@ mod tests {
             ),
             ("-n 3 --ppn 1 x", Some("a\nb"), "--ppn: 2 of 3 ranks have room (a takes 1, b takes 1)"),
             ("-n 3 x", Some("a max_slots=2"), "max_slots: 2 of 3 ranks"),
-            ("-n 1 -host c x", Some("a"), "-host c: it is not in the hostfile"),
+            ("-n 1 -host c x", Some("a"), "-host c: it is neither in the hostfile nor in the allocation"),
             ("-n 4097 x", Some("a"), "4097 ranks on a: at most 4096"),
         ] {
             let error = placed(line, hostfile).expect_err(line);

@@ -168,6 +168,7 @@ impl Fleet {
 impl Running<'_> {
     /// Starts all daemons and waits until each has what its ranks need.
     pub(super) fn reach_hosts(&mut self) -> Result<(), LaunchError> {
+        self.fleet.ping_at = Some(Instant::now());
         for number in 0..self.fleet.hosts.len() as u32 {
             if parent(number, self.fleet.fan_out).is_none() {
                 self.launch(number)?;
@@ -176,7 +177,6 @@ impl Running<'_> {
         while !self.fleet.all_prepared() && self.worlds[0].phase == Phase::Running {
             self.turn(None)?;
         }
-        self.fleet.ping_at = Some(Instant::now());
         Ok(())
     }
 
@@ -553,7 +553,8 @@ impl Running<'_> {
         }
         self.fleet.ping_at = Some(now + self.fleet.silence / limits::PINGS_PER_SILENCE);
         let silence = self.fleet.silence;
-        let silent = |host: &FarHost| !host.lost && now.saturating_duration_since(host.heard) > silence;
+        let silent =
+            |host: &FarHost| host.ready && !host.lost && now.saturating_duration_since(host.heard) > silence;
         while let Some(number) = self.fleet.hosts.iter().position(silent) {
             let seconds = self.fleet.hosts[number].heard.elapsed().as_secs_f64();
             self.lose(number as u32, &format!("nothing was heard from it for {seconds:.1} s"));
