@@ -216,6 +216,13 @@ fn a_host_that_cannot_be_reached_is_named_with_what_the_command_said() {
     assert_eq!(done.status, 3, "{done:?}");
     assert!(done.err.contains("mpiexec: a: Connection refused"), "{done:?}");
     assert!(done.err.contains("host a: no daemon answered: sh ended with status 255"), "{done:?}");
+    let second = "exec:sh -c 'case {host} in b) exit 7;; esac; exec {command}'";
+    let done = Run::new("--fan-out 1 -host a,b --launcher").args(&[second, "true"]).done();
+    assert!(
+        done.status == 3 && done.err.contains("host b: no daemon answered: sh ended with status 7"),
+        "{done:?}"
+    );
+    assert!(done.err.contains("it is reached from a; a larger --fan-out"), "{done:?}");
     let done = Run::new("-host a --launcher").args(&["exec:no-such-command {host} {command}", "true"]).done();
     assert!(done.status == 3 && done.err.contains("host a: no-such-command: No such file"), "{done:?}");
 }

@@ -471,6 +471,17 @@ impl Running<'_> {
                 self.show_said(host, &bytes);
             }
             FromDaemon::Lost { host, reason } if self.fleet.is_below(host, number) => {
+                let reason = match self.all_started {
+                    true => reason,
+                    // Keys and names may be known here and not there.
+                    false => {
+                        let above =
+                            self.fleet.hosts.get(number as usize).map_or("", |host| host.name.as_str());
+                        format!(
+                            "{reason} (it is reached from {above}; a larger --fan-out reaches it from here)"
+                        )
+                    }
+                };
                 self.lose(host, &reason);
             }
             FromDaemon::Says { .. } | FromDaemon::Lost { .. } | FromDaemon::Pong => {}
