@@ -47,6 +47,11 @@ pub const REPORTS: Duration = Duration::from_secs(1);
 /// each time.
 pub const PICTURES_APART: Duration = Duration::from_secs(30);
 
+/// How often events are taken from the ranks for `--trace`.
+pub const EVENTS_TAKEN_EVERY: Duration = Duration::from_millis(20);
+/// How often `--top` draws.
+pub const VIEW_DRAWN_EVERY: Duration = Duration::from_millis(500);
+
 /// A part of a line that nothing follows is shown after this time.
 pub const PARTIAL_LINE_SHOWN: Duration = Duration::from_millis(50);
 /// Lines of others wait this long for the end of a part of a line that is shown already.
@@ -93,6 +98,8 @@ pub fn table() -> Vec<(&'static str, String)> {
         GONE_AFTER_KILL,
         REPORTS,
         PICTURES_APART,
+        EVENTS_TAKEN_EVERY,
+        VIEW_DRAWN_EVERY,
         PARTIAL_LINE_SHOWN,
         PARTIAL_LINE_HOLDS,
         LINE_MAX_BYTES,
@@ -105,6 +112,7 @@ pub fn table() -> Vec<(&'static str, String)> {
         OPEN_FILES_OWN,
         OPEN_FILES_PER_RANK,
     );
+    all.extend(mpi_record::limits::table());
     use mpi_pmi::limits as pmi;
     all.extend(of!(
         "mpi-pmi ",

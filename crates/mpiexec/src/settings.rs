@@ -74,6 +74,14 @@ pub struct Wanted {
     pub stats: bool,
     /// The communication matrix, beside the tables.
     pub matrix: Option<PathBuf>,
+    /// Everything that was recorded, as JSON or as a page.
+    pub report: Option<PathBuf>,
+    /// Single events.
+    pub trace: Option<PathBuf>,
+    /// A view in the terminal.
+    pub top: bool,
+    /// Pictures of who waits for whom, as JSON.
+    pub picture: Option<PathBuf>,
 }
 
 /// One program of the job.
@@ -332,6 +340,10 @@ fn wanted(values: &Values<'_>) -> Result<Wanted, UsageError> {
     Ok(Wanted {
         stats: values.flag("stats")?,
         matrix: Some(file("matrix").unwrap_or_else(|| PathBuf::from("mpi-matrix.svg"))),
+        report: file("report"),
+        trace: file("trace"),
+        top: values.flag("top")?,
+        picture: file("picture"),
     })
 }
 

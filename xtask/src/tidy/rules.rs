@@ -3,6 +3,7 @@
 /// From the bottom up: an arrow goes from a crate to one that stands before it, never the other way.
 pub const LAYERS: &[&str] = &[
     "mpi-wire",
+    "mpi-dissect",
     "mpi-node",
     "mpi-record",
     "mpi-datatype",
@@ -30,12 +31,12 @@ pub const LAUNCHER: &str = "mpiexec";
 pub const LAUNCHER_MAY_USE: &[&str] = &["mpi-wire", "mpi-pmi", "mpi-node", "mpi-record"];
 
 /// Crates that know no operating system, and the crates that would bring one.
-pub const WITHOUT_OS: &[&str] = &["mpi-wire", "mpi-datatype", "mpi-coll"];
+pub const WITHOUT_OS: &[&str] = &["mpi-wire", "mpi-dissect", "mpi-datatype", "mpi-coll"];
 pub const OS_CRATES: &[&str] =
     &["libc", "nix", "rustix", "socket2", "memmap2", "mio", "polling", "signal-hook", "getrandom"];
 
 /// Crates whose root file forbids unsafe code.
-pub const WITHOUT_UNSAFE: &[&str] = &["mpi-wire", "mpi-pmi", "mpi-coll", "mpiexec", "xtask"];
+pub const WITHOUT_UNSAFE: &[&str] = &["mpi-wire", "mpi-dissect", "mpi-pmi", "mpi-coll", "mpiexec", "xtask"];
 
 /// The files that may contain `unsafe`, and what for. A file that no longer needs it leaves the list.
 /// An entry that ends with a slash is a folder.

@@ -18,13 +18,39 @@ pub enum Doing {
     Left(String),
 }
 
-/// What follows from all ranks together, a line each: circles, and waiting for those who left.
-/// `name` is what a rank is called.
-pub fn conclusions(ranks: &BTreeMap<u32, Doing>, name: &dyn Fn(u32) -> String) -> Vec<String> {
+/// Why ranks cannot go on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Conclusion {
+    /// A rank waits for one that has left, and how that one did.
+    InVain(u32, u32, String),
+    /// Each waits for the next, and the last for the first.
+    Circle(Vec<u32>),
+}
+
+impl Conclusion {
+    /// In a line; `name` is what a rank is called.
+    pub fn line(&self, name: &dyn Fn(u32) -> String) -> String {
+        match self {
+            Conclusion::InVain(rank, peer, how) => {
+                format!("{} waits in vain: {} {how}", name(*rank), name(*peer))
+            }
+            Conclusion::Circle(circle) => {
+                let steps = circle
+                    .iter()
+                    .zip(circle.iter().cycle().skip(1))
+                    .map(|(rank, next)| format!("{} waits for {}", name(*rank), name(*next)));
+                format!("a circle: {}", steps.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+/// What follows from all ranks together: circles, and waiting for those who left.
+pub fn conclusions(ranks: &BTreeMap<u32, Doing>) -> Vec<Conclusion> {
     let stuck = stuck(ranks);
-    let mut lines = in_vain(ranks, &stuck, name);
-    lines.extend(circles(ranks, &stuck, name));
-    lines
+    let mut all = in_vain(ranks, &stuck);
+    all.extend(circles(ranks, &stuck));
+    all
 }
 
 /// Ranks that no act of a running rank can free, directly or through others.
@@ -66,12 +92,12 @@ fn keepers(ranks: &BTreeMap<u32, Doing>, rank: u32) -> Vec<u32> {
 }
 
 /// Stuck ranks that wait for one who left.
-fn in_vain(ranks: &BTreeMap<u32, Doing>, stuck: &[u32], name: &dyn Fn(u32) -> String) -> Vec<String> {
+fn in_vain(ranks: &BTreeMap<u32, Doing>, stuck: &[u32]) -> Vec<Conclusion> {
     let mut lines = Vec::new();
     for rank in stuck {
         for peer in keepers(ranks, *rank) {
             if let Some(Doing::Left(how)) = ranks.get(&peer) {
-                lines.push(format!("{} waits in vain: {} {how}", name(*rank), name(peer)));
+                lines.push(Conclusion::InVain(*rank, peer, how.clone()));
             }
         }
     }
@@ -79,7 +105,7 @@ fn in_vain(ranks: &BTreeMap<u32, Doing>, stuck: &[u32], name: &dyn Fn(u32) -> St
 }
 
 /// The circles among stuck ranks, each told once from its lowest rank.
-fn circles(ranks: &BTreeMap<u32, Doing>, stuck: &[u32], name: &dyn Fn(u32) -> String) -> Vec<String> {
+fn circles(ranks: &BTreeMap<u32, Doing>, stuck: &[u32]) -> Vec<Conclusion> {
     let mut told: Vec<u32> = Vec::new();
     let mut lines = Vec::new();
     for start in stuck {
@@ -91,12 +117,7 @@ fn circles(ranks: &BTreeMap<u32, Doing>, stuck: &[u32], name: &dyn Fn(u32) -> St
             continue;
         }
         told.extend(&circle);
-        let steps: Vec<String> = circle
-            .iter()
-            .zip(circle.iter().cycle().skip(1))
-            .map(|(rank, next)| format!("{} waits for {}", name(*rank), name(*next)))
-            .collect();
-        lines.push(format!("a circle: {}", steps.join(", ")));
+        lines.push(Conclusion::Circle(circle));
     }
     lines
 }
@@ -142,7 +163,9 @@ mod tests {
             (rank.parse().unwrap(), Doing::Waits(vec![Wait { peers, any, ..Wait::default() }]))
         };
         let ranks = ranks.split_whitespace().map(parse).collect();
-        assert_eq!(conclusions(&ranks, &|rank| format!("rank {rank}")), expected);
+        let lines: Vec<String> =
+            conclusions(&ranks).iter().map(|c| c.line(&|rank| format!("rank {rank}"))).collect();
+        assert_eq!(lines, expected);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What all ranks wait for, in one picture: the launcher asks, collects and prints.
 
-use super::knot::{self, Doing};
+use super::knot::{self, Conclusion, Doing};
 use mpi_wire::waits::Wait;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -50,16 +51,16 @@ impl Picture {
         self.asked.is_empty() || now >= self.until
     }
 
-    /// The picture's lines; `name` is what a rank is called, `state` tells of a rank that said nothing, `left` of one that takes no
-    /// part any more.
-    pub fn lines(
+    /// Everything together; `name` is what a rank is called, `state` tells of a rank that said nothing, `left` of one
+    /// that takes no part any more.
+    pub fn draw(
         &self,
         size: usize,
         name: impl Fn(usize) -> String,
         state: impl Fn(usize) -> String,
         left: impl Fn(usize) -> Option<String>,
-    ) -> Vec<String> {
-        let mut lines = vec![self.title.clone()];
+    ) -> Drawn {
+        let mut ranks = Vec::new();
         let mut doing = BTreeMap::new();
         for rank in 0..size {
             let said = self.said.get(&rank);
@@ -68,8 +69,8 @@ impl Picture {
                 None if self.asked.contains(&rank) => format!("{}; it does not answer", state(rank)),
                 None => state(rank),
             };
-            lines.push(format!("  {}: {what}", name(rank)));
             let waits = said.map(|said| said.waits.clone()).unwrap_or_default();
+            ranks.push((name(rank), what));
             let does = match left(rank) {
                 Some(how) => Doing::Left(how),
                 None if waits.is_empty() => Doing::Runs,
@@ -77,9 +78,62 @@ impl Picture {
             };
             doing.insert(rank as u32, does);
         }
-        let name = |slot: u32| name(slot as usize);
-        lines.extend(knot::conclusions(&doing, &name).into_iter().map(|line| format!("  {line}")));
+        let conclusions = knot::conclusions(&doing);
+        Drawn { title: self.title.clone(), ranks, doing, conclusions }
+    }
+}
+
+/// A complete picture.
+#[derive(Debug)]
+pub struct Drawn {
+    title: String,
+    /// What each rank is called, and what it does, in words.
+    ranks: Vec<(String, String)>,
+    doing: BTreeMap<u32, Doing>,
+    conclusions: Vec<Conclusion>,
+}
+
+impl Drawn {
+    fn name(&self, rank: u32) -> String {
+        self.ranks.get(rank as usize).map_or_else(|| format!("rank {rank}"), |(name, _)| name.clone())
+    }
+
+    /// For people.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.title.clone()];
+        lines.extend(self.ranks.iter().map(|(name, what)| format!("  {name}: {what}")));
+        let name = |rank: u32| self.name(rank);
+        lines.extend(self.conclusions.iter().map(|c| format!("  {}", c.line(&name))));
         lines
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let rank = |(number, (name, what)): (usize, &(String, String))| {
+            let (state, waits, left) = match self.doing.get(&(number as u32)) {
+                Some(Doing::Waits(waits)) => ("blocked", waits.as_slice(), None),
+                Some(Doing::Left(how)) => ("left", &[][..], Some(how)),
+                Some(Doing::Runs) | None => ("runs", &[][..], None),
+            };
+            let waits: Vec<Value> =
+                waits.iter().map(|wait| json!({ "ranks": wait.peers, "any": wait.any })).collect();
+            json!({ "rank": number, "name": name, "state": state, "text": what, "waits": waits, "left": left })
+        };
+        let conclusion = |c: &Conclusion| {
+            let text = c.line(&|rank| self.name(rank));
+            match c {
+                Conclusion::Circle(circle) => json!({ "kind": "circle", "ranks": circle, "text": text }),
+                Conclusion::InVain(rank, peer, _) => {
+                    json!({ "kind": "in vain", "rank": rank, "for": peer, "text": text })
+                }
+            }
+        };
+        json!({
+            "version": 1,
+            "title": self.title,
+            "ranks": self.ranks.iter().enumerate().map(rank).collect::<Vec<_>>(),
+            "conclusions": self.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
+        })
     }
 }
 
@@ -116,9 +170,15 @@ mod tests {
         let waits = vec![Wait { peers: vec![2], ..Wait::default() }];
         picture.answer(0, Said { text: String::from("receive from rank 2\n"), waits });
         let left = |rank| (rank == 2).then(|| String::from("has gone"));
-        let lines = picture.lines(3, |rank| format!("rank {rank}"), |rank| format!("state {rank}"), left);
+        let drawn = picture.draw(3, |rank| format!("rank {rank}"), |rank| format!("state {rank}"), left);
+        let json = drawn.json();
+        assert_eq!(json["ranks"][0]["state"], "blocked");
+        assert_eq!(json["ranks"][0]["waits"][0]["ranks"], json!([2]));
+        assert_eq!(json["ranks"][1]["state"], "runs");
+        assert_eq!(json["ranks"][2]["left"], "has gone");
+        assert_eq!(json["conclusions"][0]["kind"], "in vain");
         assert_eq!(
-            lines[1..],
+            drawn.lines()[1..],
             [
                 "  rank 0: receive from rank 2",
                 "  rank 1: state 1; it does not answer",

@@ -33,7 +33,10 @@ impl Running<'_> {
     /// Prints a complete picture.
     pub(super) fn print_picture(&mut self, picture: &Picture) {
         let (size, name) = (self.ranks.len(), |slot| self.called(slot));
-        for line in picture.lines(size, name, |slot| self.state(slot), |slot| self.left(slot)) {
+        let drawn = picture.draw(size, name, |slot| self.state(slot), |slot| self.left(slot));
+        let mut lines = drawn.lines();
+        lines.extend(self.reports.picture(&drawn.json()));
+        for line in lines {
             self.streams.message(&format!("mpiexec: {line}"));
         }
         if let Then::End(status) = picture.then {

@@ -4,6 +4,7 @@ use super::end::End;
 use super::{RankPhase, Running};
 use crate::report::Fate;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 impl Running<'_> {
     /// Memory for the records of one more world, if any are wanted.
@@ -12,6 +13,19 @@ impl Running<'_> {
         let records = self.reports.world(first, size, &mut remarks);
         remarks.iter().for_each(|line| self.streams.message(&format!("mpiexec: {line}")));
         records
+    }
+
+    /// Shows what is to be shown while the job runs.
+    pub(super) fn show(&mut self, now: Instant) {
+        if self.reports.deadline().is_none_or(|at| now < at) {
+            return;
+        }
+        let written = self.streams.pieces();
+        let names: Vec<String> = (0..self.ranks.len()).map(|slot| self.called(slot)).collect();
+        let name = |slot: usize| names.get(slot).cloned().unwrap_or_else(|| format!("rank {slot}"));
+        for line in self.reports.tick(now, &name, written) {
+            self.streams.message(&format!("mpiexec: {line}"));
+        }
     }
 
     /// Writes what is to be shown at the end, whatever became of the job.

@@ -21,6 +21,8 @@ pub struct Streams {
     shown: Option<Vec<usize>>,
     /// What cannot be written any more, told once.
     failure: Option<String>,
+    /// Pieces that were written by anybody.
+    pieces: u64,
 }
 
 /// A directory with two files per process.
@@ -86,7 +88,7 @@ impl Streams {
                 Lane { mixer: Mixer::new(ranks(), tags), sink: err, name: "standard error" },
             ]
         };
-        Streams { lanes, files: None, shown: None, failure: None }
+        Streams { lanes, files: None, shown: None, failure: None, pieces: 0 }
     }
 
     /// Shows only these ranks' output.
@@ -139,8 +141,14 @@ impl Streams {
         if self.lanes.len() == 1 { (0, 2 * rank + stream) } else { (stream, rank) }
     }
 
+    /// How many pieces were written so far, by ranks and by the launcher.
+    pub fn pieces(&self) -> u64 {
+        self.pieces
+    }
+
     /// A rank wrote these bytes.
     pub fn push(&mut self, rank: usize, stream: usize, bytes: &[u8], now: Instant) {
+        self.pieces += 1;
         if let Some(files) = &mut self.files {
             if let Err(e) = files.write(rank, stream, bytes) {
                 self.failure =
@@ -187,6 +195,7 @@ impl Streams {
 
     /// A line of the launcher's own, on standard error.
     pub fn message(&mut self, line: &str) {
+        self.pieces += 1;
         if let Some(lane) = self.lanes.last_mut() {
             lane.mixer.message(line);
         }

@@ -145,7 +145,8 @@ impl Running<'_> {
         };
         let picture = self.picture.as_ref().map(|p| if p.complete(now) { now } else { p.until });
         let (lines, hosts) = (self.streams.deadline(), self.fleet.deadline());
-        let timers = [phase, timeout, input, picture, lines, hosts, limit.map(|l| now + l)];
+        let shown = self.reports.deadline();
+        let timers = [phase, timeout, input, picture, lines, hosts, shown, limit.map(|l| now + l)];
         match timers.into_iter().flatten().min() {
             None => EpollTimeout::NONE,
             Some(at) => {
@@ -160,6 +161,7 @@ impl Running<'_> {
     fn see_to_timers(&mut self) -> Result<(), LaunchError> {
         let now = Instant::now();
         self.streams.tick(now);
+        self.show(now);
         self.see_to_hosts();
         if matches!(self.feeder_waits, WaitsFor::Foreground | WaitsFor::Again) {
             self.pump()?;

@@ -1,0 +1,122 @@
+//! `--top`: what every rank does now, drawn over itself in the terminal.
+
+use super::gather::{Gathered, Rank};
+use super::numbers::{bytes, columns, time};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write, stderr};
+use std::time::Instant;
+
+/// Ranks that are shown at most: those that have been longest in their operation first.
+const RANKS_SHOWN_MAX: usize = 40;
+
+/// The view.
+pub struct Top {
+    /// Lines of the last one, and how much others had written by then.
+    drawn: usize,
+    written: u64,
+    /// Messages and bytes sent by then, by process.
+    before: BTreeMap<usize, (u64, u64)>,
+    at: Instant,
+}
+
+impl Top {
+    /// `None`, and a line, where there is no terminal to draw in.
+    pub fn new(lines: &mut Vec<String>) -> Option<Top> {
+        if !stderr().is_terminal() {
+            lines.push(String::from("--top: standard error is no terminal; the job goes on without a view"));
+            return None;
+        }
+        Some(Top { drawn: 0, written: 0, before: BTreeMap::new(), at: Instant::now() })
+    }
+
+    /// Draws over the last view, or below what has been written since.
+    pub fn draw(&mut self, all: &Gathered, now: Instant, written: u64) {
+        let seconds = now.saturating_duration_since(self.at).as_secs_f64();
+        let lines = view(all, &self.before, seconds);
+        self.before = all.ranks.iter().map(|rank| (rank.number, sent(rank))).collect();
+        self.at = now;
+        let up = if self.drawn > 0 && self.written == written {
+            format!("\x1b[{}A\x1b[J", self.drawn)
+        } else {
+            String::new()
+        };
+        (self.drawn, self.written) = (lines.len(), written);
+        // A terminal that takes nothing misses a view.
+        let _ = stderr().write_all(format!("{up}{}\n", lines.join("\n")).as_bytes());
+    }
+}
+
+fn sent(rank: &Rank) -> (u64, u64) {
+    (rank.block.sent.0, rank.block.sent.1 + rank.block.direct.0)
+}
+
+/// The view's lines; `before` is what had been sent `seconds` ago.
+fn view(all: &Gathered, before: &BTreeMap<usize, (u64, u64)>, seconds: f64) -> Vec<String> {
+    let head = ["rank", "state", "since", "waits for", "messages/s", "bytes/s", "waiting"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut ranks: Vec<&Rank> = all.ranks.iter().collect();
+    if ranks.len() > RANKS_SHOWN_MAX {
+        ranks.sort_by_key(|rank| std::cmp::Reverse(rank.block.now.map_or(0, |now| now.time)));
+    }
+    for rank in ranks.iter().take(RANKS_SHOWN_MAX) {
+        let (state, since, waits_for) = match (&rank.block.now, rank.block.ended, rank.block.pid) {
+            (_, _, 0) => (String::from("not in MPI yet"), String::new(), String::new()),
+            (_, Some(_), _) => (String::from("finalised"), String::new(), String::new()),
+            (Some(now), ..) => {
+                let peer = now.peer.filter(|_| now.waits.is_some());
+                (
+                    now.op.name().to_owned(),
+                    time(now.time),
+                    peer.map_or_else(String::new, |p| format!("rank {p}")),
+                )
+            }
+            (None, ..) => (String::from("computes"), String::new(), String::new()),
+        };
+        let (old, new) = (before.get(&rank.number).copied().unwrap_or_default(), sent(rank));
+        let per_second = |new: u64, old: u64| (new.saturating_sub(old) as f64 / seconds.max(1e-3)) as u64;
+        rows.push(vec![
+            rank.name.clone(),
+            state,
+            since,
+            waits_for,
+            per_second(new.0, old.0).to_string(),
+            bytes(per_second(new.1, old.1)),
+            super::numbers::percent(rank.block.waiting, rank.block.elapsed),
+        ]);
+    }
+    let mut lines = columns(&rows);
+    if all.ranks.len() > RANKS_SHOWN_MAX {
+        lines.push(format!("({} more)", all.ranks.len() - RANKS_SHOWN_MAX));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpi_record::ops::RECEIVE;
+    use mpi_record::{Block, Now};
+
+    #[test]
+    fn every_rank_says_what_it_does() {
+        let now = Now { op: RECEIVE, time: 2_000_000, peer: Some(3), waits: Some(1_000_000) };
+        let blocks = [
+            Block { pid: 1, now: Some(now), ..Block::default() },
+            Block { pid: 2, sent: (30, 3000), ..Block::default() },
+            Block { pid: 3, ended: Some(5), ..Block::default() },
+            Block::default(),
+        ];
+        let rank =
+            |(number, block)| Rank { number, name: format!("rank {number}"), block, ..Rank::default() };
+        let ranks = blocks.into_iter().enumerate().map(rank).collect();
+        let before = BTreeMap::from([(1, (10, 1000))]);
+        let lines = view(&Gathered { ranks, partial: None }, &before, 2.0);
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+        assert_eq!(words(&lines[1]), "rank 0 receive 2.0 ms rank 3 0 0 B 0.0 %");
+        assert_eq!(words(&lines[2]), "rank 1 computes 10 1000 B 0.0 %");
+        assert_eq!(words(&lines[3]), "rank 2 finalised 0 0 B 0.0 %");
+        assert!(lines[4].contains("not in MPI yet"));
+        let many = Gathered { ranks: (0..100).map(|n| rank((n, Block::default()))).collect(), partial: None };
+        assert_eq!(view(&many, &before, 1.0).len(), RANKS_SHOWN_MAX + 2);
+    }
+}
