@@ -9,7 +9,7 @@ use mpi_wire::{ANNOUNCEMENT, HEADER_LEN, Header, reserved};
 
 /// Bytes of a body that are looked at; what follows is counted only.
 const BODY_LOOKED_AT_BYTES: usize = 2048;
-/// Bytes without sense after which no line is given any more until sense begins again.
+/// How a hello and its reply begin.
 const HELLO_START: &[u8; 8] = b"MPI!helo";
 const REPLY_START: &[u8; 8] = b"MPI!rply";
 
@@ -328,7 +328,7 @@ mod tests {
         stream.push(b"GET / HTTP/1.1\r\n\r\n and so on, for longer than a header is", &mut lines);
         stream.push(&control::goodbye(3, 0).encode(), &mut lines);
         stream.end(&mut lines);
-        assert_eq!(lines, ["59 bytes make no sense", "goodbye: rank 3 leaves"]);
+        assert_eq!(lines, ["57 bytes make no sense", "goodbye: rank 3 leaves"]);
     }
 
     #[test]
