@@ -71,6 +71,7 @@ const CHOICES: &[Choice] = &[
             ("rabenseifner", "Rabenseifner"),
             ("ring", "Ring"),
             ("direct", "Direct"),
+            ("staged", "Staged"),
         ],
         sizes: VECTORS,
     },

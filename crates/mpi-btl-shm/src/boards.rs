@@ -34,6 +34,21 @@ impl Boards for NodeBoards {
         (posting.word, bytes.len())
     }
 
+    fn stage_bytes(&self) -> usize {
+        self.0.segment.stage_bytes()
+    }
+
+    fn ready_stages(&self, board: u32) -> bool {
+        self.0.segment.reserve_stages(board).is_ok()
+    }
+
+    #[inline]
+    fn stage(&self, board: u32, place: Option<u32>, number: u64) -> Option<Span> {
+        let segment = &self.0.segment;
+        let stage = segment.stage(board, place.unwrap_or(segment.slot()), number);
+        Some(Span::new(stage, segment.stage_bytes()))
+    }
+
     fn reaches(&self, place: u32) -> bool {
         self.0.cross_copy && self.0.segment.may_cross_copy(place)
     }

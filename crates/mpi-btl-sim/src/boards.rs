@@ -3,6 +3,7 @@
 use crate::memory;
 use mpi_btl::{Boards, Span};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Boards that there are.
@@ -13,9 +14,15 @@ const CAPACITY: usize = 40;
 /// Number, word and bytes of the two sides of a place, by board and rank.
 type Places = HashMap<(u32, u32), [(u64, u32, Vec<u8>); 2]>;
 
+/// Bytes of a stage: little, so that vectors take many.
+const STAGE_WORDS: usize = 64;
+
+/// What an endpoint stages, by board, rank and side.
+type Stages = HashMap<(u32, u32, u64), Box<[AtomicU64; STAGE_WORDS]>>;
+
 /// What all endpoints share.
 #[derive(Debug, Default)]
-pub(crate) struct Table(Mutex<Places>);
+pub(crate) struct Table(Mutex<Places>, Mutex<Stages>);
 
 /// The table as endpoint `me` sees it.
 pub(crate) struct View {
@@ -67,6 +74,23 @@ impl Boards for View {
             into[..len].copy_from_slice(&bytes[..len]);
             (*word, bytes.len())
         })
+    }
+
+    fn stage_bytes(&self) -> usize {
+        STAGE_WORDS * 8
+    }
+
+    fn ready_stages(&self, _: u32) -> bool {
+        true
+    }
+
+    fn stage(&self, board: u32, place: Option<u32>, number: u64) -> Option<Span> {
+        let mut stages = self.table.1.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = stages
+            .entry((board, place.unwrap_or(self.me), number % 2))
+            .or_insert_with(|| Box::new(std::array::from_fn(|_| AtomicU64::new(0))));
+        // Atomics may be written through a shared reference; the box stays where it is.
+        Some(Span::new(words.as_ptr().cast_mut().cast(), STAGE_WORDS * 8))
     }
 
     fn reaches(&self, _: u32) -> bool {

@@ -19,6 +19,22 @@ pub trait Boards: Send + Sync {
     /// Reads what is there: the bytes, as far as `into` has room, the word, and the length in bytes.
     fn read(&self, board: u32, place: u32, number: u64, into: &mut [u8]) -> (u32, usize);
 
+    /// Bytes that a rank can stage with each number, beside what it publishes; 0 without such memory.
+    fn stage_bytes(&self) -> usize {
+        0
+    }
+
+    /// Makes this rank's stages of a board ready. False when there is no memory for them: then nobody may touch them.
+    fn ready_stages(&self, _board: u32) -> bool {
+        false
+    }
+
+    /// Where the rank at `place`, this one for `None`, stages what goes with number `number`. Its owner writes it before
+    /// it publishes the number; after that whoever the ranks agree on. Number `k + 2` takes the place of number `k`.
+    fn stage(&self, _board: u32, _place: Option<u32>, _number: u64) -> Option<Span> {
+        None
+    }
+
     /// True when this process may copy from and to the memory of the rank at `place`, which has published
     /// something or sent a message.
     fn reaches(&self, _place: u32) -> bool {

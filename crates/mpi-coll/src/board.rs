@@ -21,6 +21,7 @@ pub(crate) enum Kind {
     Barrier = 1,
     Allreduce,
     DirectAllreduce,
+    StagedAllreduce,
 }
 
 /// What a board is wanted for.
@@ -30,6 +31,8 @@ pub(crate) enum Use {
     Meeting,
     /// To reach into each other's memory between two meetings.
     Reaching,
+    /// To stage data in the node's memory.
+    Staging,
 }
 
 /// A team's board, once it has proved to be worth one.
@@ -38,6 +41,7 @@ pub(crate) struct TeamBoard {
     board: OnceLock<Board>,
     meeting: Agreement,
     reaching: Agreement,
+    staging: Agreement,
 }
 
 /// Whether the ranks of a team may use its board for something.
@@ -56,6 +60,7 @@ impl TeamBoard {
         let agreement = match to {
             Use::Meeting => &self.meeting,
             Use::Reaching => &self.reaching,
+            Use::Staging => &self.staging,
         };
         match agreement.made.get() {
             Some(true) => Ok(self.board.get()),
@@ -76,20 +81,25 @@ impl TeamBoard {
         let (first, mark) = match to {
             Use::Meeting => (BOARD_AFTER_MEETINGS, Board::CROWDED),
             Use::Reaching => (BOARD_AFTER_REACHES, Board::REACHES),
+            Use::Staging => (BOARD_AFTER_REACHES, Board::STAGES),
         };
         if calls <= first || team.size() == 1 {
             return Ok(None);
         }
         // From here on everything is the same on all ranks.
         let free = small::common_bits(e, team, e.free_boards(team.context()))?;
-        let boards = free & !(Board::CROWDED | Board::REACHES);
+        let boards = free & !(Board::CROWDED | Board::REACHES | Board::STAGES);
         if free & mark != 0 && self.board.get().is_none() && boards != 0 {
             let board = e.take_board(team.context(), boards.trailing_zeros());
             if let Some(board) = board.filter(|board| board.capacity() >= BOARD_BRING_MAX_BYTES) {
                 let _ = self.board.set(board);
             }
         }
-        let board = self.board.get().filter(|_| free & mark != 0);
+        let mut board = self.board.get().filter(|_| free & mark != 0);
+        if let (Use::Staging, Some(there)) = (to, board) {
+            let ready = small::common_bits(e, team, u64::from(there.ready_stages()))?;
+            board = board.filter(|_| ready != 0);
+        }
         let _ = agreement.made.set(board.is_some());
         Ok(board)
     }
@@ -146,6 +156,20 @@ fn look(
         }
     }
     Ok(())
+}
+
+/// What one rank brought to the meeting that has begun, and has published.
+pub(crate) fn look_at<const N: usize>(
+    team: &Team,
+    board: &Board,
+    (name, kind): (&'static str, Kind),
+    rank: usize,
+) -> Result<[u8; N], Error> {
+    let mut theirs = [0; N];
+    match board.brought(rank, &mut theirs) {
+        Some(brought) if brought != (kind as u32, N) => Err(other(team, name, rank, brought, kind as u32, N)),
+        _ => Ok(theirs),
+    }
 }
 
 /// A rank is in another collective, or its counts differ.

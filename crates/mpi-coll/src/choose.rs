@@ -2,7 +2,7 @@
 //!
 //! All ranks must choose alike, so a choice depends only on what the standard makes equal on all of them.
 
-use crate::limits::DIRECT_LEAST_BYTES;
+use crate::limits::{DIRECT_LEAST_BYTES, SMALL_ALLREDUCE_MAX_BYTES};
 use crate::table::{self, Row};
 
 /// A setting that cannot be followed. The user's fault.
@@ -147,8 +147,10 @@ algorithms! {
         /// Reduce-scatter and allgather round a ring.
         Ring = "ring",
         /// Straight out of the other ranks' memory; within a node, blocking, MPI's own operations on predefined
-        /// types. Others go by `rabenseifner`.
+        /// types. Others go by `rabenseifner`, short ones by `doubling`.
         Direct = "direct",
+        /// Through memory that the ranks of a node share; for the same calls.
+        Staged = "staged",
     }
     /// Of gather.
     gather: Gather("GATHER") {
@@ -300,7 +302,7 @@ impl Settings {
         };
         match by {
             Allreduce::Ring if !commutes => Allreduce::Rabenseifner,
-            Allreduce::Direct if bytes < DIRECT_LEAST_BYTES => Allreduce::Doubling,
+            Allreduce::Direct | Allreduce::Staged if bytes < DIRECT_LEAST_BYTES => Allreduce::Doubling,
             by => by,
         }
     }
@@ -314,7 +316,11 @@ impl Settings {
         commutes: bool,
     ) -> Allreduce {
         match self.choose_allreduce(size, count, bytes, commutes) {
-            Allreduce::Direct => Allreduce::Rabenseifner,
+            // Below, a vector is not worth cutting.
+            Allreduce::Direct | Allreduce::Staged if bytes <= SMALL_ALLREDUCE_MAX_BYTES => {
+                Allreduce::Doubling
+            }
+            Allreduce::Direct | Allreduce::Staged => Allreduce::Rabenseifner,
             by => by,
         }
     }
@@ -370,7 +376,7 @@ mod tests {
         assert_eq!(
             e,
             "MPI_COLL_ALLREDUCE=magic: there is no such algorithm; there are: doubling, rabenseifner, ring, \
-             direct, leaders"
+             direct, staged, leaders"
         );
         assert!(s.set("FOO", "ring").unwrap_err().to_string().contains("MPI_COLL_FOO"));
         assert_eq!(s.allreduce, Some(Allreduce::Ring));

@@ -13,7 +13,7 @@ use crate::limits::{
     BOARD_BRING_MAX_BYTES, DIRECT_LEAST_BYTES, DIRECT_PIECE_BYTES, DIRECT_PIECE_OF_MANY_BYTES,
 };
 use crate::program::cut;
-use crate::{InPlaceOr, Team, errors};
+use crate::{InPlaceOr, Team, errors, staged};
 use mpi_datatype::{Op, RecvBuf, Scratch, SendBuf, copy};
 use mpi_p2p::{Board, Engine, Error, ErrorClass, Lent};
 
@@ -32,6 +32,9 @@ pub(crate) fn allreduce(
     acc: RecvBuf<'_>,
     op: &Op,
 ) -> Option<Result<(), Error>> {
+    if let Some(result) = staged::allreduce(e, team, send, acc, op) {
+        return Some(result);
+    }
     let (settings, datatype) = (team.settings(), acc.datatype());
     if acc.bytes() < DIRECT_LEAST_BYTES || team.far().is_some() || settings.is_checked() || team.size() == 1 {
         return None;

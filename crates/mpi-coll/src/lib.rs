@@ -30,6 +30,7 @@ mod plan;
 mod program;
 mod run;
 mod small;
+mod staged;
 mod table;
 mod team;
 

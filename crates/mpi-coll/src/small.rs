@@ -137,7 +137,7 @@ pub(crate) fn allreduce(
     if bytes > SMALL_ALLREDUCE_MAX_BYTES || acc.count() == 0 {
         return None;
     }
-    let by = team.settings().choose_allreduce(n, acc.count(), bytes, op.commutes());
+    let by = team.settings().choose_steps_of_allreduce(n, acc.count(), bytes, op.commutes());
     if by != Allreduce::Doubling || op.check(acc.datatype()).is_err() {
         return None;
     }

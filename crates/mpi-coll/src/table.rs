@@ -40,9 +40,9 @@ pub(crate) const REDUCE: &[Row<Reduce>] = &[
 pub(crate) const ALLREDUCE: &[Row<Allreduce>] = &[
     row(2, 8 << 10, Allreduce::Doubling),
     row(2, ANY, Allreduce::Direct),
-    row(ANY, 8 << 10, Allreduce::Doubling),
-    row(ANY, 32 << 10, Allreduce::Rabenseifner),
-    row(ANY, 64 << 10, Allreduce::Direct),
+    row(4, 4 << 10, Allreduce::Doubling),
+    row(ANY, 255, Allreduce::Doubling),
+    row(ANY, 256 << 10, Allreduce::Staged),
     row(ANY, 4 << 20, Allreduce::Rabenseifner),
     row(ANY, ANY, Allreduce::Ring),
 ];

@@ -292,9 +292,11 @@ fn memory_within_reach_gives_what_messages_give() {
     for n in [2, 3, 5, 8] {
         for seed in 0..2 {
             let config = SimConfig { boards: true, reach: true, ..SimConfig::calm(n) };
-            let mut settings = Settings::default();
-            settings.set("ALLREDUCE", "direct").unwrap();
-            ranks_with(n, seed, config, &settings, |e, t| within_reach(e, t, seed));
+            for by in ["direct", "staged"] {
+                let mut settings = Settings::default();
+                settings.set("ALLREDUCE", by).unwrap();
+                ranks_with(n, seed, config.clone(), &settings, |e, t| within_reach(e, t, seed));
+            }
         }
     }
 }

@@ -23,6 +23,10 @@ pub const RINGS_PER_RANK: usize = 48;
 pub const REGION_SLOTS: usize = 256;
 /// Boards of a node.
 pub const BOARDS: u32 = 4;
+/// Bytes that a rank can stage beside what it publishes on a board, while the node holds at most [`FEW_RANKS`].
+pub const STAGE_BYTES_FEW: usize = 64 * 1024;
+/// The same beyond that.
+pub const STAGE_BYTES_MANY: usize = 16 * 1024;
 /// Turns that a thread spins on a held lock before it sleeps.
 pub const LOCK_SPIN_TURNS: u32 = if cfg!(loom) { 1 } else { 100 };
 /// Turns for which a thread that lets others in waits for one of them to enter.

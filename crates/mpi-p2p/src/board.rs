@@ -13,8 +13,9 @@ use crate::progress::Wait;
 use crate::report::Blocked;
 use crate::{Error, ErrorClass};
 use mpi_btl::{Boards, Ep, Span};
-use mpi_datatype::{RecvBuf, SendBuf};
+use mpi_datatype::{Datatype, RecvBuf, SendBuf};
 use mpi_node::Guard;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -92,6 +93,37 @@ impl Board {
     /// The same: this process may reach into the memory of all ranks of the context.
     pub const REACHES: u64 = 1 << 63;
 
+    /// The same: there is memory to stage data beside what is brought.
+    pub const STAGES: u64 = 1 << 61;
+
+    /// Bytes that each rank can stage for a meeting.
+    pub fn stage_bytes(&self) -> usize {
+        self.boards.stage_bytes()
+    }
+
+    /// Makes this rank's stages ready; only if all ranks say so may they be used.
+    pub fn ready_stages(&self) -> bool {
+        self.boards.ready_stages(self.index)
+    }
+
+    /// Where `rank` stages its data for the meeting that has [begun](Board::begin), seen as elements. It is that
+    /// rank's until it has published, then whose the ranks agree on, until the next meeting but one.
+    /// `None` when it does not fit.
+    pub fn stage<'a>(&'a self, rank: usize, count: usize, datatype: &'a Datatype) -> Option<RecvBuf<'a>> {
+        let number = self.number.load(Ordering::Relaxed);
+        let span = self.boards.stage(self.index, *self.places.get(rank)?, number)?;
+        let fits = datatype.is_contiguous() && count.checked_mul(datatype.size())? <= span.len();
+        // SAFETY: memory of the board, as long as it lives, of which the elements cover no more than there is; any
+        // bytes are initialised, and the caller keeps to the turns above.
+        fits.then(|| unsafe { RecvBuf::new(span.ptr(), count, datatype) })
+    }
+
+    /// Begins a meeting: what is staged, published and waited for from now on belongs to it.
+    #[inline]
+    pub fn begin(&self) {
+        self.number.store(self.number.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
     /// Copies what another rank lent at the last meeting, from byte `from` on, to all of `into`, which is one piece of
     /// memory.
     ///
@@ -148,7 +180,7 @@ impl Board {
 
 impl Engine {
     /// The boards that this process could use with all ranks of a context, a bit each, marked with what holds for
-    /// them ([`Board::CROWDED`], [`Board::REACHES`]); 0 when the ranks share no boards. A board belongs to a context
+    /// them ([`Board::CROWDED`], [`Board::REACHES`], [`Board::STAGES`]); 0 when the ranks share no boards. A board belongs to a context
     /// once all ranks have agreed on it and called [`take_board`](Engine::take_board), and to no other ever after.
     pub fn free_boards(&self, cx: &Context) -> u64 {
         let mut core = self.enter();
@@ -158,6 +190,9 @@ impl Engine {
                 free = !core.state.boards_taken & ((1 << boards.count().min(BOARDS_MOST)) - 1);
                 if self.shared.spin.crowded() {
                     free |= Board::CROWDED;
+                }
+                if boards.stage_bytes() > 0 {
+                    free |= Board::STAGES;
                 }
                 if places.into_iter().flatten().all(|place| boards.reaches(place)) {
                     free |= Board::REACHES;
@@ -210,17 +245,37 @@ impl Engine {
         (word, bytes): (u32, &[u8]),
         ends: Ends,
     ) -> Result<(), Error> {
-        let number = board.number.load(Ordering::Relaxed) + 1;
-        board.number.store(number, Ordering::Relaxed);
+        board.begin();
         let mut core = self.enter();
-        core.state.flush_owed();
-        board.boards.publish(board.index, number, word, bytes);
-        for (rank, ep) in cx.face.peers.iter().enumerate() {
-            if board.places[rank].is_some() {
-                core.state.tx[board.route].wake(*ep);
-            }
+        core.state.publish(cx, board, word, bytes);
+        self.wait_on_board(core, ForBoard::new(&cx.face, board, 0..cx.face.peers.len(), ends))
+    }
+
+    /// Publishes this rank's part of a meeting that has begun, without waiting for others. Each meeting is published
+    /// once by every rank, and over when that rank has seen something that came after everybody's.
+    ///
+    /// # Panics
+    /// More bytes than the board has room for.
+    pub fn publish(&self, cx: &Context, board: &Board, word: u32, bytes: &[u8]) {
+        let mut core = self.enter();
+        core.state.publish(cx, board, word, bytes);
+        self.shared.leave(core);
+    }
+
+    /// Waits until `rank` has published its part of the meeting that has begun.
+    ///
+    /// # Errors
+    /// ProcFailed: a rank is gone that did not come.
+    pub fn await_rank(&self, cx: &Context, board: &Board, rank: usize) -> Result<(), Error> {
+        if board.is_there(rank, board.number.load(Ordering::Relaxed)) {
+            return Ok(());
         }
-        let mut wait = ForBoard { face: &cx.face, board, number, next: 0, ends };
+        let core = self.enter();
+        let wait = ForBoard::new(&cx.face, board, rank..rank + 1, Ends::WithTheFirstThatIsGone);
+        self.wait_on_board(core, wait)
+    }
+
+    fn wait_on_board(&self, mut core: Guard<'_, Core>, mut wait: ForBoard<'_>) -> Result<(), Error> {
         let mut patience = Patience::new(&self.shared.spin, core.state.slept_short);
         while !wait.all_there() {
             match patience.next() {
@@ -253,6 +308,17 @@ impl Engine {
 type Common = (usize, Arc<dyn Boards>, Vec<Option<u32>>);
 
 impl State {
+    /// Publishes, and wakes whoever sleeps.
+    fn publish(&mut self, cx: &Context, board: &Board, word: u32, bytes: &[u8]) {
+        self.flush_owed();
+        board.boards.publish(board.index, board.number.load(Ordering::Relaxed), word, bytes);
+        for (rank, ep) in cx.face.peers.iter().enumerate() {
+            if board.places[rank].is_some() {
+                self.tx[board.route].wake(*ep);
+            }
+        }
+    }
+
     /// The backend that reaches all ranks, with its boards and where they publish.
     fn common_board(&mut self, face: &Face) -> Option<Common> {
         let mut route = None;
@@ -272,13 +338,15 @@ impl State {
     }
 }
 
-/// Everybody's coming.
+/// The coming of some ranks.
 struct ForBoard<'a> {
     face: &'a Face,
     board: &'a Board,
     number: u64,
     /// The first rank that was not seen yet.
     next: usize,
+    /// Ranks from here on are not waited for.
+    past: usize,
     ends: Ends,
 }
 
@@ -289,11 +357,16 @@ enum Ends {
     WithTheLastThatComes,
 }
 
-impl ForBoard<'_> {
+impl<'a> ForBoard<'a> {
+    fn new(face: &'a Face, board: &'a Board, ranks: Range<usize>, ends: Ends) -> ForBoard<'a> {
+        let number = board.number.load(Ordering::Relaxed);
+        ForBoard { face, board, number, next: ranks.start, past: ranks.end, ends }
+    }
+
     /// Looks only at the first that is missing: whoever comes last completes the wait.
     #[inline]
     fn all_there(&mut self) -> bool {
-        while self.next < self.face.peers.len() {
+        while self.next < self.past {
             if !self.board.is_there(self.next, self.number) {
                 return false;
             }
@@ -310,7 +383,8 @@ impl Wait for ForBoard<'_> {
             return Some(Ok(()));
         }
         let mut missed = None;
-        for (rank, ep) in self.face.peers.iter().enumerate().skip(self.next) {
+        // Also one that is not waited for: others may wait for it.
+        for (rank, ep) in self.face.peers.iter().enumerate() {
             let gone = matches!(state.peers.at(*ep).link, Link::Left | Link::Down(_));
             // It may have come before it went: looked at in this order.
             if self.board.is_there(rank, self.number) {
@@ -334,7 +408,7 @@ impl Wait for ForBoard<'_> {
     fn facts(&self, state: &State) -> Blocked {
         let mut b = state.facts_on("collective", self.face.id);
         b.peer = Some(self.next as i32);
-        let missing = (self.next..self.face.peers.len()).filter(|r| !self.board.is_there(*r, self.number));
+        let missing = (self.next..self.past).filter(|r| !self.board.is_there(*r, self.number));
         b.waits_for.extend(missing.filter_map(|rank| self.face.peers.get(rank)));
         b.others = b.waits_for.len().saturating_sub(1);
         b

@@ -1,5 +1,5 @@
-//! Allreduce straight out of the other ranks' memory, on real ranks: all that it may be called with, and all that may
-//! go on beside it.
+//! Allreduce straight out of the other ranks' memory, and through memory that they share, on real ranks: all that it may
+//! be called with, and all that may go on beside it.
 
 mod support;
 
@@ -14,6 +14,7 @@ use support::{Case, case};
 
 const RANKS: &[u32] = &[2, 3, 8];
 const DIRECT: &[(&str, &str)] = &[("MPI_COLL_ALLREDUCE", "direct")];
+const STAGED: &[(&str, &str)] = &[("MPI_COLL_ALLREDUCE", "staged")];
 /// Forced, where the kernel's copy is switched off: by messages then.
 const REFUSED: &[(&str, &str)] = &[("MPI_COLL_ALLREDUCE", "direct"), ("MPI_SHM_CMA", "0")];
 const TOLD: &[(&str, &str)] = &[("MPI_COLL_ALLREDUCE", "direct"), ("MPI_COLL_VERBOSE", "1")];
@@ -30,6 +31,11 @@ const CASES: &[Case] = &[
     case("many_communicators", many_communicators).on(RANKS).over(&["shm"]).with(DIRECT),
     case("beside_immediate_ones", beside_immediate_ones).on(RANKS).over(&["shm"]).with(DIRECT),
     case("a_rank_dies", a_rank_dies).on(&[3]).over(&["shm"]).with(DIRECT).fails(137, &["rank 1"]),
+    case("staged_any_count_and_operation", any_count_and_operation).on(RANKS).with(STAGED),
+    case("staged_same_bits_everywhere", same_bits_everywhere).on(RANKS).over(&["shm"]).with(STAGED),
+    case("staged_many_communicators", many_communicators).on(RANKS).over(&["shm"]).with(STAGED),
+    case("staged_beside_immediate_ones", beside_immediate_ones).on(RANKS).over(&["shm"]).with(STAGED),
+    case("staged_and_a_rank_dies", a_rank_dies).on(&[3]).over(&["shm"]).with(STAGED).fails(137, &["rank 1"]),
     case("told", told)
         .on(&[2])
         .over(&["shm"])

@@ -18,8 +18,10 @@ pub(crate) fn allreduce(b: &mut Builder, own: Data, result: Data, by: Allreduce)
     }
     match by {
         Allreduce::Doubling => doubling(b, own, result),
-        Allreduce::Rabenseifner | Allreduce::Direct if b.size == 2 => pair(b, own, result),
-        Allreduce::Rabenseifner | Allreduce::Direct => rabenseifner(b, own, result),
+        Allreduce::Rabenseifner | Allreduce::Direct | Allreduce::Staged if b.size == 2 => {
+            pair(b, own, result)
+        }
+        Allreduce::Rabenseifner | Allreduce::Direct | Allreduce::Staged => rabenseifner(b, own, result),
         Allreduce::Ring => ring(b, own, result),
     }
 }

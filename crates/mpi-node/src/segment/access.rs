@@ -230,6 +230,27 @@ impl Segment {
         self.side(board, number, slot).read()
     }
 
+    /// Bytes that a rank can stage with each number.
+    pub fn stage_bytes(&self) -> usize {
+        self.layout.stage
+    }
+
+    /// Backs this rank's stages beside a board with memory.
+    ///
+    /// # Errors
+    /// What the kernel says: no memory.
+    pub fn reserve_stages(&self, board: u32) -> io::Result<()> {
+        reserve(&self.file, self.layout.stages_of(board, self.slot), 2 * self.layout.stage)
+    }
+
+    /// Where the rank in `slot` stages what goes with number `number` on a board. To be touched once that rank has
+    /// [reserved](Self::reserve_stages) it.
+    #[inline]
+    pub fn stage(&self, board: u32, slot: u32, number: u64) -> *mut u8 {
+        self.at::<u8>(self.layout.stages_of(board, slot) + (number % 2) as usize * self.layout.stage)
+            .cast_mut()
+    }
+
     /// Copies `len` bytes at `address` in the memory of the rank in `slot` to `local`.
     ///
     /// # Safety

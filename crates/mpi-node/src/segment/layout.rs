@@ -1,15 +1,15 @@
 //! Where everything lies in a node segment. Offsets in bytes from its start, never pointers.
 //!
 //! ```text
-//! header page | boards | rank 0: control, inbox | rank 1: … | rings into rank 0 | rings into rank 1 | …
+//! header page | boards | rank 0: control, inbox | rank 1: … | rings into rank 0 | rings into rank 1 | … | stages
 //! ```
 //! The header, the boards, the controls and the inboxes have memory from the start; a ring's memory is reserved
-//! by the sender that claims it.
+//! by the sender that claims it, a stage's by the rank that it belongs to.
 
 use crate::board::Side;
 use crate::limits::{
     BOARDS, FEW_RANKS, INBOX_BYTES, MAX_RANKS, REGION_SLOTS, RING_BODY_BYTES_FEW, RING_BODY_BYTES_MANY,
-    RING_CELLS, RINGS_PER_RANK,
+    RING_CELLS, RINGS_PER_RANK, STAGE_BYTES_FEW, STAGE_BYTES_MANY,
 };
 use crate::segment::control::RankControl;
 use crate::segment::region::RegionSlot;
@@ -28,6 +28,8 @@ pub(crate) struct Layout {
     pub(crate) rings_per_rank: usize,
     /// Body bytes of one ring.
     pub(crate) ring_body: usize,
+    /// Bytes of one side of a stage.
+    pub(crate) stage: usize,
 }
 
 const fn round_up(n: usize, to: usize) -> usize {
@@ -48,6 +50,7 @@ impl Layout {
             ranks,
             rings_per_rank: (ranks as usize - 1).min(RINGS_PER_RANK),
             ring_body: if ranks <= FEW_RANKS { RING_BODY_BYTES_FEW } else { RING_BODY_BYTES_MANY },
+            stage: if ranks <= FEW_RANKS { STAGE_BYTES_FEW } else { STAGE_BYTES_MANY },
         })
     }
 
@@ -75,7 +78,17 @@ impl Layout {
     }
 
     pub(crate) fn total(&self) -> usize {
+        self.stages() + BOARDS as usize * self.ranks as usize * 2 * self.stage
+    }
+
+    fn stages(&self) -> usize {
         self.reserved() + self.ranks as usize * self.rings_per_rank * self.ring_bytes()
+    }
+
+    /// Both sides of what a rank stages beside its place on a board, one behind the other.
+    pub(crate) fn stages_of(&self, board: u32, rank: u32) -> usize {
+        assert!(board < BOARDS && rank < self.ranks, "stage of slot {rank} on board {board} does not exist");
+        self.stages() + (board as usize * self.ranks as usize + rank as usize) * 2 * self.stage
     }
 
     pub(crate) fn control(&self, rank: u32) -> usize {
@@ -124,6 +137,8 @@ mod tests {
             let layout = Layout::new(ranks).expect("in range");
             assert_eq!(layout.control(0) % PAGE, 0);
             assert!(layout.side(BOARDS - 1, 1, ranks - 1) + size_of::<Side>() <= layout.control(0));
+            assert_eq!(layout.stages_of(0, 0) % PAGE, 0);
+            assert_eq!(layout.stages_of(BOARDS - 1, ranks - 1) + 2 * layout.stage, layout.total());
             for rank in 0..ranks {
                 assert!(layout.regions(rank) + REGIONS <= layout.inbox(rank));
                 assert_eq!(layout.regions(rank) % 64, 0);

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 /// First word of a segment: "MPInode1" read little-endian; it stands in the order of the host that made the segment.
 const MAGIC: u64 = u64::from_le_bytes(*b"MPInode1");
 /// Changes whenever the layout or the meaning of any shared word changes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// A segment cannot be made or joined.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +86,7 @@ enum Field {
     RingsPerRank,
     RegionSlots,
     Boards,
+    Stage,
     /// 1: sleepers fence by membarrier. 0: senders fence themselves.
     Membarrier,
     Count,
@@ -145,6 +146,7 @@ fn expected(layout: &Layout, fence: u64) -> [(Field, u64); Field::Count as usize
         (Field::RingsPerRank, layout.rings_per_rank as u64),
         (Field::RegionSlots, REGION_SLOTS as u64),
         (Field::Boards, u64::from(BOARDS)),
+        (Field::Stage, layout.stage as u64),
         (Field::Membarrier, fence),
     ]
 }
@@ -256,6 +258,7 @@ impl Segment {
             "rings per rank",
             "region slots",
             "boards",
+            "stage bytes",
             "fence scheme",
         ];
         for ((field, value), name) in expected(&layout, fence).into_iter().zip(NAMES) {
