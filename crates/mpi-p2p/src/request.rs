@@ -330,6 +330,12 @@ mod tests {
         assert!(all.find(id).is_err());
         assert_ne!(all.id(again), id);
         assert_ne!(all.id(again), RequestId::DONE);
+        // Also when the generations go round.
+        all.slots[i as usize].generation = u32::MAX;
+        let last = all.id(i);
+        all.release(i);
+        assert_eq!(all.alloc(Kind::Send), i);
+        assert!(all.find(last).is_err() && all.find(all.id(i)).is_ok());
         assert!(all.named(0).is_none() && all.named(u64::MAX).is_none());
     }
 }

@@ -231,3 +231,32 @@ impl UnexpectedNodes for Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_finds_its_message_and_no_later_one() {
+        let mut all = Store::default();
+        let e = Envelope { source: 1, tag: 2, signature: 3, total: 4 };
+        let kept = |all: &mut Store| {
+            let (i, charge) = all.insert(Ep(1), 0, e, Body::Here(Kept::copy_of(&[0; 4])));
+            assert_eq!((charge.from(), charge.bytes()), (Ep(1), 4 + KEPT_MESSAGE_BYTES));
+            all.get_mut(i).expect("kept").probed = true;
+            (i, all.handle(i).expect("kept"))
+        };
+        all.generations.push(u32::MAX);
+        all.slots.push(None);
+        all.free.push(0);
+        // The generation goes round here.
+        let (i, last) = kept(&mut all);
+        assert_eq!(all.probed(&last), Some(i));
+        assert_eq!(all.take(i).expect("kept").1.bytes(), 4 + KEPT_MESSAGE_BYTES);
+        let (again, first) = kept(&mut all);
+        assert_eq!(again, i);
+        assert_eq!((all.probed(&last), all.probed(&first)), (None, Some(i)));
+        assert_eq!(all.discard(i).expect("kept").bytes(), 4 + KEPT_MESSAGE_BYTES);
+        assert!(all.discard(i).is_none() && all.probed(&first).is_none());
+    }
+}

@@ -41,6 +41,14 @@ impl Consumer {
         }
     }
 
+    /// As if so many laps were behind it and `cells` cells and `body` bytes had been returned.
+    #[cfg(test)]
+    pub(super) fn aged(mut self, lap: u16, cells: u32, body: u32) -> Consumer {
+        (self.lap, self.cells, self.body) = (lap, cells, body);
+        self.give_back();
+        self
+    }
+
     /// True when a message is there, or about to be.
     #[inline]
     pub fn ready(&self) -> bool {

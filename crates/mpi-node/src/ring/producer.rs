@@ -34,6 +34,14 @@ impl Producer {
         Producer { memory, at: 0, lap: 1, cells: 0, body: 0, body_at: 0, seen_cells: 0, seen_body: 0 }
     }
 
+    /// As if so many laps were behind it and `cells` cells and `body` bytes had been written.
+    #[cfg(test)]
+    pub(super) fn aged(mut self, lap: u16, cells: u32, body: u32) -> Producer {
+        (self.lap, self.cells, self.body) = (lap, cells, body);
+        (self.seen_cells, self.seen_body) = (cells, body);
+        self
+    }
+
     /// Largest body that a ring takes whatever its state was, once it is drained.
     pub fn largest_body(&self) -> usize {
         largest_body(self.memory.body_bytes())

@@ -81,6 +81,53 @@ mod real {
         }
     }
 
+    /// Every counter of both ends goes round in the middle of it, alone and together.
+    #[test]
+    fn counters_go_round_unnoticed() {
+        const SOON: u32 = u32::MAX - 5_000;
+        for (lap, cells, body) in [
+            (u16::MAX - 2, 0, 0),
+            (1, u32::MAX - 20, 0),
+            (1, 0, SOON),
+            (u16::MAX - 1, u32::MAX - 9, SOON),
+            (u16::MAX, u32::MAX, u32::MAX - 63),
+        ] {
+            let (producer, consumer) = testing::pair(8, 64);
+            let (mut producer, mut consumer) =
+                (producer.aged(lap, cells, body), consumer.aged(lap, cells, body));
+            let (mut sent, mut got) = (0_usize, 0_usize);
+            // Lengths of one cell, of two, and of the area beside; filled to the brim, then drained by turns.
+            let length = |at: usize| [4, 90, 700, 41, 0, 1200, 40][at % 7];
+            let take = |consumer: &mut Consumer, got: &mut usize| {
+                let popped = consumer.pop(|m| {
+                    assert_eq!((m.mark, m.head), (*got as u8, [*got as u32; HEAD_WORDS]));
+                    assert_eq!(m.body, &pattern(*got, length(*got))[..]);
+                });
+                assert!(matches!(popped, Popped::Message | Popped::Returned), "{popped:?}");
+                *got += 1;
+            };
+            for drained in 0..200 {
+                while producer
+                    .push(sent as u8, [sent as u32; HEAD_WORDS], &pattern(sent, length(sent)), &[])
+                    .is_ok()
+                {
+                    sent += 1;
+                }
+                let room = producer.watch(length(sent));
+                assert!(!room.is_open());
+                assert!(sent > got && sent - got <= 8);
+                while !room.is_open() || drained % 3 == 0 && got < sent {
+                    take(&mut consumer, &mut got);
+                }
+            }
+            while got < sent {
+                take(&mut consumer, &mut got);
+            }
+            assert_eq!(consumer.pop(|_| unreachable!()), Popped::Empty);
+            assert!(sent > 500, "{sent}");
+        }
+    }
+
     /// A cell that was a following one for as many laps as the counter tells apart must not look like a
     /// message of the lap in which it is to be a first one; neither as it was at first nor as it was left.
     #[test]

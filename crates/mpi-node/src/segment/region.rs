@@ -285,6 +285,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn offers_are_told_apart_when_their_numbers_go_round() {
+        // SAFETY: integers and atomics, for which zero is a value.
+        let slot: RegionSlot = unsafe { core::mem::zeroed() };
+        slot.generation.store(u32::MAX - 2, Ordering::Relaxed);
+        slot.state.store(word(u32::MAX - 2, REST), Ordering::Relaxed);
+        slot.unclaimed.store(u64::MAX & !REMAINING, Ordering::Relaxed);
+        let mut before = u32::MAX - 2;
+        for _ in 0..5 {
+            let generation = slot.offer(4096, 100);
+            assert_eq!(slot.look(), Offer::Waiting);
+            assert!(!slot.begin(before), "an offer that is over");
+            assert!(slot.begin(generation));
+            assert_eq!(slot.look(), Offer::Begun);
+            assert!(!slot.withdraw(generation));
+            let piece = slot.start_part(1, 0, 0, 100);
+            assert_eq!((piece.length, slot.wants_help()), (100, false));
+            slot.finish(generation);
+            assert_eq!(slot.look(), Offer::Taken);
+            before = generation;
+        }
+    }
+
+    #[test]
     fn pieces_cover_everything() {
         for total in [1, 4095, 4096, 65_536, 100_001, 1 << 20, (4 << 20) + 17] {
             let mut remaining = total;
