@@ -19,8 +19,7 @@ const CLOSED: usize = 0;
 
 /// Mutual exclusion biased towards one thread.
 ///
-/// Sound from any thread. Not reentrant: a thread that enters twice deadlocks, and panics where
-/// that is seen.
+/// Sound from any thread. Not reentrant: a thread that enters twice panics.
 #[repr(align(64))]
 pub struct BiasedLock<T> {
     /// Token of the owner while it may enter by the fast path, else [`CLOSED`].
@@ -36,8 +35,15 @@ pub struct BiasedLock<T> {
     /// Entries by the slow path so far; lets a yielding thread see that somebody got in.
     entries: AtomicU32,
     slow: FutexLock,
+    /// Token of the thread that is inside by the slow path, else 0. Each thread looks for its own only, so it orders
+    /// nothing.
+    holder: core::sync::atomic::AtomicUsize,
     value: UnsafeCell<T>,
 }
+
+/// What is said of a thread that would wait for itself.
+const TWICE: &str =
+    "a thread entered the same lock twice: MPI was called from code that runs inside a call of it";
 
 /// No thread is favoured any more.
 const UNBIASED: usize = 1;
@@ -57,6 +63,7 @@ impl<T> BiasedLock<T> {
             owner: AtomicUsize::new(0),
             entries: AtomicU32::new(0),
             slow: FutexLock::new(),
+            holder: core::sync::atomic::AtomicUsize::new(0),
             value: UnsafeCell::new(value),
         }
     }
@@ -115,6 +122,7 @@ impl<T> BiasedLock<T> {
             return None;
         }
         self.entries.fetch_add(1, Ordering::Relaxed);
+        self.holder.store(token(), core::sync::atomic::Ordering::Relaxed);
         Some(self.guard(false))
     }
 
@@ -131,7 +139,7 @@ impl<T> BiasedLock<T> {
         if self.gate.load(Ordering::Relaxed) != me {
             return false;
         }
-        assert!(self.inside.load(Ordering::Relaxed) == 0, "a thread entered the same lock twice");
+        assert!(self.inside.load(Ordering::Relaxed) == 0, "{TWICE}");
         self.inside.store(1, Ordering::Relaxed);
         light_fence();
         // Acquire: pairs with the release that opened the gate after a slow entry.
@@ -154,6 +162,11 @@ impl<T> BiasedLock<T> {
 
     #[cold]
     fn enter_slow(&self) -> Guard<'_, T> {
+        let me = token();
+        // The owner is inside, and came here since the gate is closed; or this thread is, by this very way.
+        let twice = self.owner.load(Ordering::Relaxed) == me && self.inside.load(Ordering::Relaxed) != 0;
+        let held = self.holder.load(core::sync::atomic::Ordering::Relaxed);
+        assert!(!twice && held != me, "{TWICE}");
         self.waiters.fetch_add(1, Ordering::Relaxed);
         self.slow.lock();
         if self.close_gate() {
@@ -169,6 +182,7 @@ impl<T> BiasedLock<T> {
             }
         }
         self.entries.fetch_add(1, Ordering::Relaxed);
+        self.holder.store(me, core::sync::atomic::Ordering::Relaxed);
         self.guard(false)
     }
 
@@ -193,6 +207,7 @@ impl<T> BiasedLock<T> {
 
     /// Gives the slow path back; opens the gate when nobody else waits.
     fn release_slow(&self) {
+        self.holder.store(0, core::sync::atomic::Ordering::Relaxed);
         let owner = self.owner.load(Ordering::Relaxed);
         let others = self.waiters.fetch_sub(1, Ordering::Relaxed) > 1;
         if !others && owner > UNBIASED {
@@ -417,6 +432,34 @@ mod tests {
         assert_eq!(lock.owner.load(Ordering::Relaxed), UNBIASED);
         *lock.enter() += 1;
         assert_eq!(*lock.enter(), 1);
+    }
+
+    /// By whatever way it is inside, and with others waiting.
+    #[test]
+    fn a_thread_that_enters_twice_is_told() {
+        let enter_twice = |lock: &BiasedLock<u32>, close: bool| {
+            let _guard = lock.enter();
+            if close {
+                lock.gate.store(CLOSED, Ordering::Relaxed);
+            }
+            let twice = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(lock.enter())));
+            let said = twice.expect_err("the second entry is refused");
+            assert!(said.downcast_ref::<String>().is_some_and(|said| said.contains("twice")), "{said:?}");
+        };
+        for owned in [true, false] {
+            let lock = BiasedLock::new(0);
+            if owned {
+                lock.bias_to_current_thread();
+            }
+            enter_twice(&lock, false);
+            enter_twice(&lock, owned);
+            std::thread::scope(|scope| {
+                scope.spawn(|| enter_twice(&lock, false));
+            });
+            // Nothing is left of it.
+            *lock.enter() += 1;
+            assert!(lock.try_enter().is_some());
+        }
     }
 
     #[test]

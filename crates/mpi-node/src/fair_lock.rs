@@ -53,6 +53,14 @@ impl Place {
 
 const WRITER: u64 = 1 << 32;
 
+/// What is sequentially consistent is in one order for all by itself; loom knows that of fences only.
+#[inline(always)]
+fn in_one_order() {
+    if cfg!(loom) {
+        fence(Ordering::SeqCst);
+    }
+}
+
 impl FairLock {
     /// Joins the queue.
     #[inline]
@@ -115,6 +123,7 @@ impl FairLock {
 
     #[inline]
     fn wake(&self) {
+        in_one_order();
         if self.sleepers.load(Ordering::SeqCst) != 0 {
             self.turn.fetch_add(1, Ordering::SeqCst);
             futex_wake(&self.turn, u32::MAX, Scope::Machine);
@@ -123,7 +132,13 @@ impl FairLock {
 
     /// Sleeps until service moves on, at most for `timeout`; may return early. The caller looks again.
     pub fn sleep(&self, place: Place, timeout: Duration) {
+        self.sleep_by(place, |turn, now| futex_wait(turn, now, Scope::Machine, Some(timeout)));
+    }
+
+    /// Sleeps by `wait` as long as the word that it is given has the value that it is given.
+    fn sleep_by(&self, place: Place, wait: impl FnOnce(&AtomicU32, u32)) {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
+        in_one_order();
         let turn = self.turn.load(Ordering::SeqCst);
         let serving = self.serving.load(Ordering::SeqCst);
         let serves = match place.entry {
@@ -131,7 +146,7 @@ impl FairLock {
             Entry::Shared => serving as u32,
         };
         if serves != place.ticket {
-            futex_wait(&self.turn, turn, Scope::Machine, Some(timeout));
+            wait(&self.turn, turn);
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
@@ -237,17 +252,29 @@ mod model {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU32 as Inside;
 
-    #[test]
-    fn model_a_writer_is_alone() {
-        loom::model(|| {
+    /// Sleeps without a limit: a wake-up that is lost leaves it here, which loom reports.
+    fn sleep_until_woken(turn: &AtomicU32, now: u32) {
+        while turn.load(Ordering::Acquire) == now {
+            loom::thread::yield_now();
+        }
+    }
+
+    /// Two come, in these ways, to a lock whose tickets begin at `first`.
+    fn two_come(first: u32, one: Entry, other: Entry) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
             let lock = Arc::new(FairLock::default());
+            lock.next.store(first, Ordering::Relaxed);
+            lock.serving.store(u64::from(first) << 32 | u64::from(first), Ordering::Relaxed);
             let inside = Arc::new(Inside::new(0));
             let enter = |entry, me| {
                 let (lock, inside) = (lock.clone(), inside.clone());
                 move || {
                     let place = lock.queue(entry);
                     while !lock.try_enter(place, me) {
-                        lock.sleep(place, Duration::from_millis(1));
+                        lock.sleep_by(place, sleep_until_woken);
+                        loom::thread::yield_now();
                     }
                     let weight = if entry == Entry::Exclusive { 16 } else { 1 };
                     let before = inside.fetch_add(weight, Ordering::Relaxed);
@@ -256,9 +283,18 @@ mod model {
                     lock.leave(place);
                 }
             };
-            let reader = loom::thread::spawn(enter(Entry::Shared, 1));
-            enter(Entry::Exclusive, 0)();
-            reader.join().unwrap();
+            let there = loom::thread::spawn(enter(one, 1));
+            enter(other, 0)();
+            there.join().unwrap();
+            assert!(lock.is_free());
         });
+    }
+
+    #[test]
+    fn model_a_writer_is_alone_and_nobody_sleeps_for_ever() {
+        two_come(0, Entry::Shared, Entry::Exclusive);
+        two_come(u32::MAX, Entry::Shared, Entry::Exclusive);
+        two_come(0, Entry::Exclusive, Entry::Exclusive);
+        two_come(u32::MAX, Entry::Shared, Entry::Shared);
     }
 }

@@ -5,6 +5,7 @@
 //! message; whatever is posted while it waits comes later in order.
 
 use crate::Status;
+use crate::lend::Look;
 use crate::memory::Memory;
 use crate::status::ANY;
 use mpi_btl::Ep;
@@ -32,6 +33,8 @@ pub(crate) struct Direct {
     pub tag: i32,
     pub signature: u32,
     pub memory: Memory,
+    /// Who looks at the message where it lies, instead of having it copied.
+    pub look: Option<Look>,
 }
 
 impl Direct {
@@ -44,6 +47,7 @@ impl Direct {
             tag: 0,
             signature: 0,
             memory: Memory::NOTHING,
+            look: None,
         }
     }
 

@@ -259,23 +259,30 @@ impl Engine {
         let signature = buf.datatype().signature();
         state.flush_owed();
         let outcome = Outcome::Waiting;
-        state.direct = Direct { outcome, from: ep, context: id, source, tag, signature, memory };
-        let mut patience = Patience::new(&self.shared.spin, state.slept_short);
+        state.direct = Direct { outcome, from: ep, context: id, source, tag, signature, memory, look: None };
+        self.wait_direct(&mut core, ep, route);
+        if let Outcome::Done(status) = core.state.direct.outcome {
+            core.state.direct.outcome = Outcome::Off;
+            self.shared.leave(core);
+            return Ok(status);
+        }
+        self.recv_undirect(core)
+    }
+
+    /// Looks where the message of the waiting receive will come in, until it has or the time to park has come.
+    #[inline(always)]
+    pub(crate) fn wait_direct(&self, core: &mut Guard<'_, Core>, ep: Ep, route: usize) {
+        let mut patience = Patience::new(&self.shared.spin, core.state.slept_short);
         loop {
-            let inner = &mut *core;
+            let inner = &mut **core;
             let polled = inner.rx[route].poll_from(ep, &mut inner.state);
             if polled == Polled::Progress {
                 inner.state.settle(&mut inner.rx);
             }
-            match inner.state.direct.outcome {
-                Outcome::Waiting => record::waiting_for_message(),
-                Outcome::Done(status) => {
-                    inner.state.direct.outcome = Outcome::Off;
-                    self.shared.leave(core);
-                    return Ok(status);
-                }
-                Outcome::Request(_) | Outcome::Off => break,
+            if inner.state.direct.outcome != Outcome::Waiting {
+                return;
             }
+            record::waiting_for_message();
             match patience.next() {
                 Pause::Again if patience.turns() % POLL_OTHERS_TURNS == 0 => {
                     core.poll();
@@ -291,10 +298,9 @@ impl Engine {
                         patience.yield_now();
                     }
                 }
-                Pause::Park => break,
+                Pause::Park => return,
             }
         }
-        self.recv_undirect(core)
     }
 
     /// The waiting receive goes on as a request.

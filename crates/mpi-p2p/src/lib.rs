@@ -26,6 +26,7 @@ mod error;
 mod flow;
 mod helper;
 mod lanes;
+mod lend;
 pub mod limits;
 mod matching;
 mod memory;

@@ -202,6 +202,9 @@ impl State {
     /// The message is that of the receive that a thread waits in.
     #[inline]
     fn message_direct(&mut self, from: Ep, header: &Header, have: &[u8], total: u64) -> Place {
+        if self.direct.look.is_some() {
+            return self.message_lent(from, header, have, total);
+        }
         let d = &mut self.direct;
         let simple = have.len() as u64 == total
             && have.len() <= d.memory.bytes
@@ -227,7 +230,7 @@ impl State {
     }
 
     #[inline]
-    fn message_matched(&mut self, from: Ep, header: &Header, have: &[u8], total: u64) -> Place {
+    pub fn message_matched(&mut self, from: Ep, header: &Header, have: &[u8], total: u64) -> Place {
         let Some(lane) = self.lanes.get_mut(header.context) else {
             return self.message_elsewhere(from, header, have, total);
         };

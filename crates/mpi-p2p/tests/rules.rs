@@ -278,6 +278,84 @@ fn nothing_is_held_once_all_is_taken_by_whatever_call() {
     }
 }
 
+/// A message that comes while a thread waits to look at it is lent; any other goes the way of all, whole.
+#[test]
+fn a_message_is_lent_as_it_comes_or_left() {
+    let w = calm(2);
+    let cx = w.contexts(0);
+    let (sender, e) = (&w.engines[0], &w.engines[1]);
+    let send = |data: &[u8], mode| {
+        let sent = sender.isend(&cx[0], 1, 3, send_of(data), mode).unwrap();
+        while w.net.advance() {}
+        sent
+    };
+    let lent = |tag, signature, look: &mut dyn FnMut(&[u8], Status) -> bool| {
+        e.recv_lent(&cx[1], 0, tag, signature, look)
+    };
+    let bytes = U8.signature();
+    let left = |len: usize| {
+        let mut room = vec![0u8; len];
+        w.settle();
+        assert_eq!(
+            e.recv(&cx[1], Source::Rank(0), Tag::Is(3), recv_of(&mut room)).unwrap().bytes,
+            len as u64
+        );
+        room
+    };
+    for len in [0, 5, 40, 100, 900] {
+        let data: Vec<u8> = (0..len).map(|i| i as u8).collect();
+        for tag in [Tag::Is(3), Tag::Any] {
+            send(&data, STANDARD);
+            let mut seen = None;
+            assert!(lent(tag, bytes, &mut |have, status| {
+                seen = Some((have.to_vec(), status.source, status.tag, status.bytes));
+                true
+            }));
+            assert_eq!(seen, Some((data.clone(), 0, 3, len as u64)));
+        }
+    }
+    let never = &mut |_: &[u8], _| panic!("not to be lent");
+    // It was here already.
+    send(&[1; 7], STANDARD);
+    e.progress();
+    assert!(!lent(Tag::Any, bytes, never));
+    assert_eq!(left(7), [1; 7]);
+    // Another tag, another type, with an answer to be sent, or not wanted so.
+    send(&[2; 7], STANDARD);
+    assert!(!lent(Tag::Is(4), bytes, never));
+    assert_eq!(left(7), [2; 7]);
+    send(&[3; 8], STANDARD);
+    assert!(!lent(Tag::Any, Datatype::predefined(Primitive::F64).signature(), never));
+    assert_eq!(left(8), [3; 8]);
+    let sent = send(&[4; 7], SendMode::Synchronous);
+    assert!(!lent(Tag::Any, bytes, never));
+    assert_eq!(left(7), [4; 7]);
+    w.settle();
+    sender.wait(sent).unwrap();
+    send(&[5; 7], STANDARD);
+    assert!(!lent(Tag::Any, bytes, &mut |_, _| false));
+    assert_eq!(left(7), [5; 7]);
+    // Another receive comes first; nobody sends.
+    let mut room = [0; 7];
+    let posted = e.irecv(&cx[1], Source::Any, Tag::Any, recv_of(&mut room)).unwrap();
+    assert!(!lent(Tag::Any, bytes, never));
+    send(&[6; 7], STANDARD);
+    e.wait(posted).unwrap();
+    assert_eq!(room, [6; 7]);
+    assert!(!lent(Tag::Any, bytes, never));
+    // Whoever calls the engine from inside is told; the message was received, and everything goes on.
+    send(&[7; 7], STANDARD);
+    let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        lent(Tag::Any, bytes, &mut |_, _| e.iprobe(&cx[1], Source::Any, Tag::Any).unwrap().is_some())
+    }));
+    let said = said.expect_err("refused");
+    assert!(said.downcast_ref::<String>().is_some_and(|said| said.contains("inside a call")), "{said:?}");
+    assert!(e.iprobe(&cx[1], Source::Any, Tag::Any).unwrap().is_none());
+    send(&[8; 7], STANDARD);
+    assert_eq!(left(7), [8; 7]);
+    assert_eq!(e.report().unexpected_bytes, 0);
+}
+
 #[test]
 fn everything_with_a_dead_peer_fails_and_nothing_else() {
     for seed in 0..300 {

@@ -369,6 +369,22 @@ fn lent() {
             send.wait();
         });
     }
+    // On loan from the transport, when it comes during the wait, and from where it is kept, when it does not.
+    for round in 0..200_u32 {
+        let data = [round + world.rank() as u32; 9];
+        world.process_at_rank(next).send_with_tag(&data[..], 4);
+        if round % 3 == 0 {
+            world.process_at_rank(previous).probe_with_tag(4);
+        }
+        let seen = world.process_at_rank(previous).receive_on_loan_with_tag(4, |values: &[u32], status| {
+            assert_eq!((status.source_rank(), status.tag(), status.bytes()), (previous, 4, 36));
+            values.to_vec()
+        });
+        assert_eq!(seen, [round + previous as u32; 9]);
+    }
+    let anybody = world.process_at_rank(previous);
+    world.process_at_rank(next).send_with_tag(&[true, false][..], 5);
+    assert_eq!(anybody.receive_on_loan_with_tag(5, |values: &[bool], _| values.to_vec()), [true, false]);
     world.process_at_rank(next).send_with_tag(&[true, false][..], 3);
     world.any_process().receive_ref_with_tag(3, |values: &[bool], _| assert_eq!(values, [true, false]));
 }

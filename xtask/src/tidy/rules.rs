@@ -81,6 +81,7 @@ pub const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/mpi-node/src/spawn.rs", "what runs between fork and exec"),
     ("crates/mpi-p2p/src/board.rs", "reaching into memory that a peer has lent"),
     ("crates/mpi-p2p/src/engine.rs", "receives whose memory the caller names on arrival"),
+    ("crates/mpi-p2p/src/lend.rs", "a closure that looks at a message"),
     ("crates/mpi-p2p/src/memory.rs", "the user's buffers"),
     ("crates/mpi-p2p/src/sleep.rs", "eventfd, ppoll and futex"),
     ("crates/mpi-p2p/src/waiting.rs", "a futex word that two threads look at"),

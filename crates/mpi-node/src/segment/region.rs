@@ -290,7 +290,7 @@ mod tests {
         let slot: RegionSlot = unsafe { core::mem::zeroed() };
         slot.generation.store(u32::MAX - 2, Ordering::Relaxed);
         slot.state.store(word(u32::MAX - 2, REST), Ordering::Relaxed);
-        slot.unclaimed.store(u64::MAX & !REMAINING, Ordering::Relaxed);
+        slot.unclaimed.store(!REMAINING, Ordering::Relaxed);
         let mut before = u32::MAX - 2;
         for _ in 0..5 {
             let generation = slot.offer(4096, 100);

@@ -63,6 +63,45 @@ pub trait LendingSource: Source {
     {
         caught(lend(self, tag, look))
     }
+
+    /// As [`receive_ref`](Self::receive_ref), and a message that comes while this waits for it is lent out of the
+    /// transport's own memory: no byte of it is moved at all. For that `look` runs inside of MPI, which it must not
+    /// call, and other threads that call it wait.
+    ///
+    /// # Panics
+    /// When `look` calls MPI.
+    #[track_caller]
+    fn receive_on_loan<T, R>(&self, look: impl FnOnce(&[T], Status) -> R) -> R
+    where
+        T: Equivalence,
+    {
+        self.receive_on_loan_with_tag(MPI_ANY_TAG, look)
+    }
+
+    /// As [`receive_on_loan`](Self::receive_on_loan), with the tag.
+    #[track_caller]
+    fn receive_on_loan_with_tag<T, R>(&self, tag: Tag, look: impl FnOnce(&[T], Status) -> R) -> R
+    where
+        T: Equivalence,
+    {
+        ok(core_comm(self.as_communicator()), on_loan(self, tag, look))
+    }
+
+    /// [`receive_on_loan_with_tag`](Self::receive_on_loan_with_tag) with its error as a value.
+    ///
+    /// # Errors
+    /// As [`try_receive_ref_with_tag`](Self::try_receive_ref_with_tag).
+    #[track_caller]
+    fn try_receive_on_loan_with_tag<T, R>(
+        &self,
+        tag: Tag,
+        look: impl FnOnce(&[T], Status) -> R,
+    ) -> Result<R, Error>
+    where
+        T: Equivalence,
+    {
+        caught(on_loan(self, tag, look))
+    }
 }
 
 impl<S: Source + ?Sized> LendingSource for S {}
@@ -91,6 +130,49 @@ where
     };
     let (values, status) = Message::new(&comm, matched).receive_vec::<T>(status).1?;
     Ok(look(&values, status))
+}
+
+fn on_loan<S, T, R>(source: &S, tag: Tag, look: impl FnOnce(&[T], Status) -> R) -> Result<R, mpi_p2p::Error>
+where
+    S: Source + ?Sized,
+    T: Equivalence,
+{
+    let engine = core_comm(source.as_communicator()).engine();
+    match lend_as_it_comes(source, tag, look) {
+        Ok(result) => Ok(result),
+        // The same rule whichever way it came: what looks at it is inside.
+        Err(look) => lend(source, tag, |elements: &[T], status| engine.inside(|| look(elements, status))),
+    }
+}
+
+/// Lends a message in the transport's memory, where a rank is named and its message comes in one piece while this
+/// waits for it; else gives `look` back.
+fn lend_as_it_comes<S, T, R, L>(source: &S, tag: Tag, look: L) -> Result<R, L>
+where
+    S: Source + ?Sized,
+    T: Equivalence,
+    L: FnOnce(&[T], Status) -> R,
+{
+    let comm = core_comm(source.as_communicator());
+    let tag = match tag {
+        MPI_ANY_TAG => mpi_p2p::Tag::Any,
+        0.. => mpi_p2p::Tag::Is(tag),
+        _ => return Err(look),
+    };
+    let Ok(rank) = u32::try_from(source.source_rank()) else { return Err(look) };
+    let datatype = T::equivalent_datatype();
+    let datatype = core_type(&datatype);
+    let (mut look, mut result) = (Some(look), None);
+    comm.engine().recv_lent(comm.context(), rank, tag, datatype.signature(), &mut |bytes, status| {
+        let Some(elements) = elements::<T>(bytes, datatype) else { return false };
+        result = look.take().map(|look| look(elements, Status::from_core(status)));
+        result.is_some()
+    });
+    match (result, look) {
+        (None, Some(look)) => Err(look),
+        (Some(result), _) => Ok(result),
+        (None, None) => unreachable!("what was called has given a result"),
+    }
 }
 
 /// The bytes as elements, where they are laid out as such, and valid.

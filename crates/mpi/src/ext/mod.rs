@@ -19,7 +19,7 @@
 //! | errors as values: every operation under the name `try_…` | [`TryDestination`], [`TrySource`], [`TryCommunicatorCollectives`], [`TryRoot`], [`TryCommunicator`], [`TryRequest`], [`TryMessage`], [`try_send_receive_into_with_tags`] |
 //! | operations that own their buffer | [`OwnedDestination::isend_owned`], [`OwnedSource::irecv_vec`] |
 //! | requests as futures | `.await` on any of them: [`SendOwned`], [`ReceiveVec`], [`RequestFuture`], [`ValueFuture`] |
-//! | receives without a copy | [`LendingSource::receive_ref`] |
+//! | receives without a copy | [`LendingSource::receive_ref`], [`LendingSource::receive_on_loan`] |
 //! | messages of serialised values (feature `serde`) | `SerializedDestination`, `SerializedSource`, `SerializedRoot`, `SerializedCollectives` |
 //! | reductions by closures on values | [`ReduceWith`], [`ReduceToRootWith`] |
 //! | collectives in place | [`InPlaceCollectives`], [`InPlaceRoot`] |
