@@ -316,7 +316,7 @@ pub const OPTIONS: &[Opt] = {
             Value("N"),
             Job,
             HOSTS,
-            "hosts that each host starts, itself among them one (16)",
+            "hosts that mpiexec, and each host in turn, reaches by itself (16)",
         ),
         opt(
             "silence",

@@ -103,7 +103,8 @@ impl Daemon {
         let used: std::collections::BTreeSet<usize> =
             ranks.iter().filter_map(|(_, place)| place.processors.clone()).flatten().collect();
         let together = if used.is_empty() { processors.len() } else { used.len() } as u32;
-        let open_files = crate::job::raise_open_files(node_size)?;
+        let open_files =
+            crate::job::raise_open_files(node_size, self.setup.fan_out.min(limits::FAN_OUT) as usize)?;
         let segment = match node_size {
             0 | 1 => None,
             size => mpi_node::segment::create(size as u32).ok(),

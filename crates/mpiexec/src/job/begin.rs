@@ -149,16 +149,21 @@ pub fn segment(size: usize, streams: &mut Streams) -> Option<OwnedFd> {
     }
 }
 
-/// Makes room for the descriptors of `size` ranks; gives the soft limit that ranks should have.
-pub fn raise_open_files(size: usize) -> Result<Option<u64>, LaunchError> {
-    let need = limits::OPEN_FILES_OWN + limits::OPEN_FILES_PER_RANK * size as u64;
+/// Makes room for the descriptors of `size` ranks of this machine and of streams to `hosts` others; gives
+/// the soft limit that ranks should have.
+pub fn raise_open_files(size: usize, hosts: usize) -> Result<Option<u64>, LaunchError> {
+    let need = limits::OPEN_FILES_OWN
+        + limits::OPEN_FILES_PER_RANK * size as u64
+        + limits::OPEN_FILES_PER_HOST * hosts as u64;
     let (soft, hard) =
         getrlimit(Resource::RLIMIT_NOFILE).map_err(LaunchError::system("limit of open files"))?;
     if soft >= need {
         return Ok(None);
     }
     if hard < need {
-        let message = format!("{size} ranks need {need} open files, the limit is {hard} (ulimit -Hn)");
+        let message = format!(
+            "{size} ranks and {hosts} other hosts need {need} open files, the limit is {hard} (ulimit -Hn)"
+        );
         return Err(crate::cli::UsageError::new(message).into());
     }
     setrlimit(Resource::RLIMIT_NOFILE, need, hard).map_err(LaunchError::system("limit of open files"))?;

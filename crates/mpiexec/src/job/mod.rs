@@ -123,7 +123,10 @@ struct Running<'a> {
 
 impl<'a> Running<'a> {
     fn new(job: &'a Job, plan: &'a Plan, id: String, size: usize) -> Result<Running<'a>, LaunchError> {
-        let open_files = raise_open_files(size)?;
+        let far = plan.hosts.iter().filter(|host| !host.here).count().min(job.fan_out as usize);
+        // Ranks elsewhere need nothing here but their files.
+        let near = plan.ranks.iter().filter(|place| plan.is_here(place.host)).count();
+        let open_files = raise_open_files(if job.output_dir.is_some() { size } else { near }, far)?;
         let signals = take_signals()?;
         let mut streams = Streams::new(size, mixer::Tags { rank: job.tag, time: job.timestamp });
         if let Some(directory) = &job.output_dir {

@@ -79,7 +79,7 @@ impl Running<'_> {
                 places.push(Place { program: at as usize, host: self.here, node_slot, processors });
             }
         }
-        super::raise_open_files(all).map_err(whole)?;
+        super::raise_open_files(all, self.plan.hosts.len()).map_err(whole)?;
         let number = self.worlds.len();
         let common = start::Common {
             id: format!("{}.{number}", self.id),
