@@ -28,12 +28,15 @@ const ANY: usize = usize::MAX;
 // tune: begin
 pub(crate) const BROADCAST: &[Row<Broadcast>] = &[
     row(2, ANY, Broadcast::Binomial),
+    row(8, 1 << 20, Broadcast::Binomial),
     row(ANY, 12 << 10, Broadcast::Binomial),
     row(ANY, 512 << 10, Broadcast::ScatterAllgather),
     row(ANY, ANY, Broadcast::Pipelined),
 ];
 pub(crate) const REDUCE: &[Row<Reduce>] = &[
-    row(2, ANY, Reduce::Binomial),
+    row(2, 512 << 10, Reduce::Binomial),
+    row(2, ANY, Reduce::Rabenseifner),
+    row(8, 1 << 20, Reduce::Binomial),
     row(ANY, 8 << 10, Reduce::Binomial),
     row(ANY, ANY, Reduce::Rabenseifner),
 ];
@@ -50,10 +53,16 @@ pub(crate) const GATHER: &[Row<Gather>] =
     &[row(4, ANY, Gather::Linear), row(ANY, 2 << 10, Gather::Binomial), row(ANY, ANY, Gather::Linear)];
 pub(crate) const SCATTER: &[Row<Scatter>] =
     &[row(4, ANY, Scatter::Linear), row(ANY, 2 << 10, Scatter::Binomial), row(ANY, ANY, Scatter::Linear)];
-pub(crate) const ALLGATHER: &[Row<Allgather>] =
-    &[row(ANY, 80 << 10, Allgather::Doubling), row(ANY, ANY, Allgather::Ring)];
+pub(crate) const ALLGATHER: &[Row<Allgather>] = &[
+    row(2, 32 << 10, Allgather::Doubling),
+    row(2, ANY, Allgather::Ring),
+    row(ANY, 80 << 10, Allgather::Doubling),
+    row(ANY, ANY, Allgather::Ring),
+];
 pub(crate) const ALLTOALL: &[Row<Alltoall>] = &[
-    row(7, 32 << 10, Alltoall::Scattered),
+    row(2, ANY, Alltoall::Scattered),
+    row(8, 8 << 10, Alltoall::Scattered),
+    row(8, ANY, Alltoall::Pairwise),
     row(ANY, 256, Alltoall::Bruck),
     row(ANY, 32 << 10, Alltoall::Scattered),
     row(ANY, ANY, Alltoall::Pairwise),

@@ -295,7 +295,7 @@ fn memory_within_reach_gives_what_messages_give() {
             for by in ["direct", "staged"] {
                 let mut settings = Settings::default();
                 settings.set("ALLREDUCE", by).unwrap();
-                ranks_with(n, seed, config.clone(), &settings, |e, t| within_reach(e, t, seed));
+                ranks_with(n, seed, config, &settings, |e, t| within_reach(e, t, seed));
             }
         }
     }
