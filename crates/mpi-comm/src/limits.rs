@@ -32,6 +32,12 @@ pub const PORT_PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections to a port without proof at any time; others wait in the kernel.
 pub const PORT_PENDING_MAX: usize = 64;
 
+/// When all of those are taken, one that waited this long makes room.
+pub const PORT_EVICT_AFTER: Duration = Duration::from_millis(20);
+
+/// Dropped strangers at a port are told of at most this often.
+pub const PORT_STRANGERS_PERIOD: Duration = Duration::from_secs(10);
+
 /// Longest frame between the roots of two groups, in bytes.
 pub const PORT_FRAME_MAX_BYTES: u64 = 256 << 20;
 

@@ -7,7 +7,8 @@
 use super::waiting::Wait;
 use super::{Beyond, lock};
 use crate::limits::{
-    PORT_CONNECT_TIMEOUT, PORT_FRAME_MAX_BYTES, PORT_PENDING_MAX, PORT_PROOF_TIMEOUT, PORT_READ_BYTES,
+    PORT_CONNECT_TIMEOUT, PORT_EVICT_AFTER, PORT_FRAME_MAX_BYTES, PORT_PENDING_MAX, PORT_PROOF_TIMEOUT,
+    PORT_READ_BYTES, PORT_STRANGERS_PERIOD,
 };
 use mpi_p2p::{Error, ErrorClass};
 use mpi_wire::hello::{Acceptor, Dialer, HELLO_LEN, HELLO_REPLY_LEN, Hello, Identity, JobTag, PROOF_LEN};
@@ -86,8 +87,12 @@ pub(super) struct Port {
 /// Who has come and was not taken yet.
 #[derive(Default)]
 struct Waiting {
+    /// Oldest first.
     pending: Vec<Pending>,
     proven: VecDeque<TcpStream>,
+    /// Strangers dropped since the last line about them, and when that was.
+    dropped: u64,
+    told: Option<Instant>,
 }
 
 /// A connection that has not proved itself.
@@ -141,6 +146,7 @@ impl Port {
             if self.closed.load(Ordering::Acquire) {
                 return Err(fault(format!("port {shown} was closed")));
             }
+            waiting.tell(Instant::now(), beyond.own.rank, &shown);
             if let Some(socket) = waiting.proven.pop_front() {
                 return Stream::new(socket).map_err(|e| fault(e.to_string()));
             }
@@ -155,11 +161,17 @@ impl Port {
     }
 
     /// Sleeps until something comes, and moves every handshake on.
-    fn take_what_comes(&self, waiting: &mut Waiting, left: Duration) -> io::Result<()> {
+    fn take_what_comes(&self, waiting: &mut Waiting, mut left: Duration) -> io::Result<()> {
+        let full_until = waiting.full_until().filter(|until| *until > Instant::now());
+        if let Some(until) = full_until {
+            // Newcomers wait in the kernel, and must not wake us before there is room.
+            left = left.min(until.saturating_duration_since(Instant::now()));
+        }
         let ready: Vec<bool> = {
-            let sockets = waiting.pending.iter().map(|pending| pending.socket.as_fd());
-            let all = std::iter::once(self.listener.as_fd()).chain(sockets);
-            let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+            let listens = if full_until.is_some() { PollFlags::empty() } else { PollFlags::POLLIN };
+            let sockets = waiting.pending.iter().map(|p| PollFd::new(p.socket.as_fd(), PollFlags::POLLIN));
+            let listener = std::iter::once(PollFd::new(self.listener.as_fd(), listens));
+            let mut fds: Vec<PollFd<'_>> = listener.chain(sockets).collect();
             let time = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
             match poll(&mut fds, time) {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
@@ -170,32 +182,72 @@ impl Port {
         let now = Instant::now();
         let mut ready = ready.into_iter();
         let newcomers = ready.next().unwrap_or(false);
-        for mut pending in std::mem::take(&mut waiting.pending) {
-            let step = if ready.next().unwrap_or(false) { pending.step(&self.name) } else { Step::Wait };
-            match step {
-                Step::Wait if now.duration_since(pending.since) < PORT_PROOF_TIMEOUT => {
-                    waiting.pending.push(pending);
-                }
-                Step::Wait | Step::Drop => {}
-                Step::Proven => waiting.proven.push_back(pending.socket),
-            }
+        for pending in std::mem::take(&mut waiting.pending) {
+            let is_ready = ready.next().unwrap_or(false);
+            waiting.keep(pending, is_ready, &self.name, now);
         }
-        while newcomers && waiting.pending.len() < PORT_PENDING_MAX {
+        if newcomers {
+            self.take_newcomers(waiting, now);
+        }
+        Ok(())
+    }
+
+    /// Accepts those who came, as far as there is room.
+    fn take_newcomers(&self, waiting: &mut Waiting, now: Instant) {
+        loop {
+            if let Some(until) = waiting.full_until() {
+                if until > now {
+                    break;
+                }
+                waiting.pending.remove(0);
+                waiting.dropped += 1;
+            }
             match self.listener.accept() {
-                Ok((socket, _)) if socket.set_nonblocking(true).is_ok() => waiting.pending.push(Pending {
-                    socket,
-                    since: now,
-                    acceptor: None,
-                    bytes: [0; HELLO_LEN],
-                    got: 0,
-                }),
+                Ok((socket, _)) if socket.set_nonblocking(true).is_ok() => {
+                    let pending =
+                        Pending { socket, since: now, acceptor: None, bytes: [0; HELLO_LEN], got: 0 };
+                    // Most have sent their hello before they are accepted.
+                    waiting.keep(pending, true, &self.name, now);
+                }
                 Ok(_) => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 // That one connection is gone already, or no descriptor is free: both may pass.
                 Err(_) => break,
             }
         }
-        Ok(())
+    }
+}
+
+impl Waiting {
+    /// All places are taken: when the oldest of those there has had time enough.
+    fn full_until(&self) -> Option<Instant> {
+        let oldest = self.pending.first()?;
+        (self.pending.len() >= PORT_PENDING_MAX).then(|| oldest.since + PORT_EVICT_AFTER)
+    }
+
+    /// Moves a handshake on where there is something to read, and keeps, drops or promotes it.
+    fn keep(&mut self, mut pending: Pending, is_ready: bool, name: &PortName, now: Instant) {
+        let step = if is_ready { pending.step(name) } else { Step::Wait };
+        match step {
+            Step::Wait if now.saturating_duration_since(pending.since) < PORT_PROOF_TIMEOUT => {
+                self.pending.push(pending);
+            }
+            Step::Wait | Step::Drop => self.dropped += 1,
+            Step::Proven => self.proven.push_back(pending.socket),
+        }
+    }
+
+    /// Says how many were dropped, now and then.
+    fn tell(&mut self, now: Instant, rank: u32, port: &str) {
+        let due = self.told.is_none_or(|at| now.saturating_duration_since(at) >= PORT_STRANGERS_PERIOD);
+        if self.dropped > 0 && due {
+            let connections = if self.dropped == 1 { "connection" } else { "connections" };
+            eprintln!(
+                "mpi: rank {rank}: {} {connections} to port {port} without its key dropped",
+                self.dropped
+            );
+            (self.dropped, self.told) = (0, Some(now));
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub fn run(scenario: &str, rest: &[String]) -> bool {
         "ports" => ports(),
         "two_jobs" => two_jobs(),
         "late_strangers" => late_strangers(),
+        "many_strangers" => many_strangers(),
         "blocked_across" => blocked_across(),
         "accept_reports" => accept_reports(),
         "joins" => joins(),
@@ -150,6 +151,39 @@ fn late_strangers() {
         let wrong = format!("{head}/{}", "00".repeat(32));
         let error = own.connect(&wrong, 0);
         assert!(error.is_err());
+        let inter = own.connect(&port, 0).unwrap();
+        assert_eq!(receive(&inter, Source::Rank(0), Tag::Any).unwrap().0, 5);
+    }
+    mpi_comm::finalize().unwrap();
+}
+
+/// Ten thousand at once do not either.
+fn many_strangers() {
+    let world = join(ThreadLevel::Single);
+    let own = mpi_comm::self_comm();
+    if world.rank() == 0 {
+        let port = mpi_comm::open_port().unwrap();
+        let address: std::net::SocketAddr = port.split('/').nth(1).unwrap().parse().unwrap();
+        mpi_comm::publish_name("strangers", &port).unwrap();
+        // They come over and over, each silent for as long as it is let.
+        let flood = std::thread::spawn(move || {
+            let timeout = Duration::from_millis(100);
+            (0..10_000).filter(|_| std::net::TcpStream::connect_timeout(&address, timeout).is_ok()).count()
+        });
+        let held: Vec<_> = (0..500)
+            .map_while(|_| std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok())
+            .collect();
+        world.barrier().unwrap();
+        let start = std::time::Instant::now();
+        let inter = in_time("accept", || own.accept(&port, 0).unwrap());
+        assert!(start.elapsed() < Duration::from_secs(5), "it took {:?}", start.elapsed());
+        send(&inter, Dest::Rank(0), 0, 5).unwrap();
+        drop(held);
+        mpi_comm::close_port(&port).unwrap();
+        flood.join().unwrap();
+    } else {
+        world.barrier().unwrap();
+        let port = mpi_comm::lookup_name("strangers").unwrap();
         let inter = own.connect(&port, 0).unwrap();
         assert_eq!(receive(&inter, Source::Rank(0), Tag::Any).unwrap().0, 5);
     }
