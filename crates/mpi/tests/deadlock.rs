@@ -31,6 +31,12 @@ const CASES: &[Case] = &[
     case("all_receive_from_any", all_receive_from_any)
         .on(&[2])
         .hangs(&["from any rank, any tag", "a circle: rank 0 waits for rank 1, rank 1 waits for rank 0"]),
+    case("another_root", another_root)
+        .on(&[2])
+        .hangs(&["a circle: rank 0 waits for rank 1, rank 1 waits for rank 0"]),
+    case("receive_inside_a_lock", receive_inside_a_lock)
+        .on(&[2])
+        .hangs(&["rank 0: receive has been blocked for", "rank 1: lock has been blocked for"]),
     case("one_computes", one_computes).on(&[2]).hangs(&["rank 1: runs outside of MPI"]),
 ];
 
@@ -76,6 +82,31 @@ fn barrier_that_one_skips() {
 fn all_receive_from_any() {
     let universe = mpi::initialize().unwrap();
     universe.world().any_process().receive::<i32>();
+}
+
+/// Each takes the other for the root.
+fn another_root() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut data = [0_u8; 100];
+    world.process_at_rank(1 - world.rank()).broadcast_into(&mut data[..]);
+}
+
+/// Rank 0 waits for a message while it holds the lock that rank 1 wants before it sends.
+fn receive_inside_a_lock() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut window = mpi::window::Window::<u8>::allocate(&world, 8);
+    if world.rank() == 0 {
+        window.lock_exclusive(0, |_| {
+            world.process_at_rank(1).send(&1_i32);
+            world.process_at_rank(1).receive::<i32>();
+        });
+    } else {
+        world.process_at_rank(0).receive::<i32>();
+        window.lock_exclusive(0, |_| {});
+        world.process_at_rank(0).send(&2_i32);
+    }
 }
 
 fn one_computes() {
