@@ -63,7 +63,7 @@ void overlap(void);
 void ring(void);
 void empty(void);
 /* one_sided.c */
-void one_sided(const struct sizes *sizes);
+void one_sided(const struct sizes *sizes, int is_created);
 void tickets(void);
 void fences(void);
 void computing(void);

@@ -46,7 +46,9 @@ int main(int argc, char **argv)
     else if (!strcmp(name, "empty"))
         empty();
     else if (!strcmp(name, "one-sided"))
-        one_sided(&sizes);
+        one_sided(&sizes, 0);
+    else if (!strcmp(name, "one-sided-created"))
+        one_sided(&sizes, 1);
     else if (!strcmp(name, "tickets"))
         tickets();
     else if (!strcmp(name, "fences"))
@@ -58,7 +60,7 @@ int main(int argc, char **argv)
     else if (!strcmp(name, "overlap-allreduce"))
         overlap_allreduce();
     else
-        fail("usage: bench latency|window|layouts|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce|one-sided|tickets|fences|computing [SIZES]");
+        fail("usage: bench latency|window|layouts|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce|one-sided|one-sided-created|tickets|fences|computing [SIZES]");
 
     MPI_Finalize();
     return 0;

@@ -2,7 +2,7 @@
 
 use mpi::topology::SimpleCommunicator;
 
-pub fn one_sided(_: &SimpleCommunicator, _: &[usize]) {}
+pub fn one_sided(_: &SimpleCommunicator, _: &[usize], _: bool) {}
 
 pub fn tickets(_: &SimpleCommunicator) {}
 

@@ -204,6 +204,20 @@ impl Engine {
         shares
     }
 
+    /// True when memory of the process behind `ep`, on this machine, may be read and written from here: by the kernel's
+    /// leave and the backend's settings.
+    pub fn reaches_memory(&self, ep: Ep) -> bool {
+        let mut core = self.enter();
+        let state = &mut core.state;
+        let reaches = ep == state.me
+            || (state.reach(ep).is_ok() && {
+                let caps = &state.peers.at(ep).caps;
+                caps.node && caps.get
+            });
+        self.shared.leave(core);
+        reaches
+    }
+
     /// Several threads call at the same time.
     pub fn is_multiple(&self) -> bool {
         self.enter().state.multiple

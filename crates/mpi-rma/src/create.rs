@@ -1,7 +1,9 @@
 //! Making and freeing windows. Collective over the communicator.
 
+use crate::attributes::Attributes;
 use crate::board::{Board, front_bytes};
 use crate::epoch::{Epoch, access};
+use crate::hints::{forbids_locks, taken};
 use crate::hub::{Hub, Node, Postman};
 use crate::limits::PART_ALIGN_BYTES;
 use crate::window::{Inner, Window};
@@ -36,7 +38,9 @@ pub struct Options {
     /// Bytes per unit of displacement.
     pub unit: usize,
     /// Hints: `alloc_shared_noncontig`, `no_locks`, `accumulate_ordering`, `accumulate_ops`, `same_size`,
-    /// `same_disp_unit`, `mpi_accumulate_granularity`. All are taken; only the first changes anything.
+    /// `same_disp_unit`, `mpi_accumulate_granularity`. Known ones with possible values are taken, and shown by
+    /// [`Window::info`]. The first changes where memory lies, the second has locks refused; order and operations of
+    /// accumulates are always the strictest that a program may ask for.
     pub info: Info,
 }
 
@@ -223,6 +227,7 @@ impl Window {
     pub fn free(&self) -> Result<(), Error> {
         let w = self.alive("free window")?;
         w.epoch.closed(w, "free window")?;
+        self.clear_attributes()?;
         let flushed = w.flush_mail("free window", None);
         w.comm.barrier()?;
         self.forget();
@@ -305,6 +310,7 @@ fn make(comm: &Comm, flavor: Flavor, base: *mut u8, options: &Options) -> Result
     let direct =
         matches!(flavor, Flavor::Allocate | Flavor::Shared) || (flavor == Flavor::Create && built.cross);
     let served = comm.size() > 1 && !(all_here && direct);
+    let used = taken(&options.info);
     let inner = Inner {
         comm: comm.clone(),
         cx: cx.clone(),
@@ -327,7 +333,9 @@ fn make(comm: &Comm, flavor: Flavor, base: *mut u8, options: &Options) -> Result
         served,
         handler: RwLock::new(comm.error_handler()),
         name: RwLock::default(),
-        info: RwLock::new(options.info.clone()),
+        no_locks: AtomicBool::new(forbids_locks(&used)),
+        info: RwLock::new(used),
+        attributes: Attributes::default(),
         dirty: AtomicU32::new(0),
     };
     let window = Window(Arc::new(inner));
@@ -404,9 +412,11 @@ fn share(here: &Comm, flavor: Flavor, card: Card) -> Result<Option<Built>, Box<d
     let Some(board) = board.filter(|_| all) else { return Ok(None) };
     board.close();
     // Whether ranks may read each other's memory is asked of one neighbour each.
-    let next = &cards[(here.rank() as usize + 1) % n];
+    let neighbour = (here.rank() as usize + 1) % n;
+    let next = &cards[neighbour];
+    let allowed = here.group().member(neighbour as u32).is_some_and(|ep| here.engine().reaches_memory(ep));
     let cross = flavor == Flavor::Create
-        && agree(here, cross_copy::probe(next.pid as u32, next.probe.0, next.probe.1))?;
+        && agree(here, allowed && cross_copy::probe(next.pid as u32, next.probe.0, next.probe.1))?;
     let fences = cards.iter().all(|c| c.fences == 1);
     let built = sit(board, here.rank(), &card, &offsets, flavor, cross, fences);
     // Nobody looks at a seat before its owner sits.

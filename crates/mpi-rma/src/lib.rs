@@ -14,9 +14,12 @@
 
 mod access;
 mod accumulate;
+mod attributes;
 mod board;
 mod create;
+mod encode;
 mod epoch;
+mod hints;
 mod hub;
 pub mod limits;
 mod lock;
@@ -29,6 +32,7 @@ mod wait;
 mod window;
 
 pub use access::Target;
+pub use attributes::{DeleteCallback, Keyval, create_keyval, free_keyval};
 pub use create::{Flavor, Options};
 pub use epoch::{Assert, LockKind};
 pub use window::{Shared, Window};

@@ -4,6 +4,11 @@ use std::time::Duration;
 
 /// Largest message between processes that share no memory, in bytes; less where a transport takes less.
 pub const MESSAGE_MAX_BYTES: usize = 32 << 10;
+/// Operations of at most so many bytes are sent in one go, if all of them fit a message of
+/// [`SMALL_MESSAGE_BYTES`].
+pub const SMALL_MAX_BYTES: usize = 256;
+/// Largest message of a small operation, in bytes.
+pub const SMALL_MESSAGE_BYTES: usize = 1024;
 /// Data under way to one target without its word that they are done, in bytes.
 pub const IN_FLIGHT_MAX_BYTES: usize = 1 << 20;
 /// Reads under way from one target.

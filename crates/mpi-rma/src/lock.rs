@@ -29,6 +29,7 @@ impl Window {
     pub fn lock(&self, kind: LockKind, target: u32, assert: Assert) -> Result<(), Error> {
         let _recording = record::op(const { record::ops::Op::named("lock") }, || None);
         let w = self.alive("lock")?;
+        w.may_lock("lock")?;
         w.check_rank("lock", target)?;
         if w.epoch.access() != access::LOCKS {
             w.epoch.check_idle(w, "lock")?;
@@ -93,6 +94,7 @@ impl Window {
     pub fn lock_all(&self, assert: Assert) -> Result<(), Error> {
         let _recording = record::op(const { record::ops::Op::named("lock-all") }, || None);
         let w = self.alive("lock all")?;
+        w.may_lock("lock all")?;
         w.epoch.check_idle(w, "lock all")?;
         w.epoch.detail().unchecked = assert.no_check;
         if !assert.no_check {
@@ -229,6 +231,14 @@ impl Inner {
         }
         let detail = format!("rank {target} of a window of {} ranks", self.cx.size());
         Err(self.error(ErrorClass::Rank, op, None, detail))
+    }
+
+    /// Not after the promise that there would be no lock.
+    fn may_lock(&self, op: &'static str) -> Result<(), Error> {
+        match self.no_locks.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(self.error(ErrorClass::RmaSync, op, None, "its hint no_locks is true")),
+        }
     }
 
     fn count_locks(&self, by: i32) {

@@ -1,15 +1,46 @@
 //! The origin's side of active messages: what is under way, and waiting for it.
 
-use crate::epoch::{LockKind, access};
-use crate::limits::{IN_FLIGHT_MAX_BYTES, MESSAGE_MAX_BYTES, READS_IN_FLIGHT_MAX};
+use crate::encode::{class_of, flatten, op_id, pair_run};
+use crate::epoch::LockKind;
+use crate::limits::{
+    IN_FLIGHT_MAX_BYTES, MESSAGE_MAX_BYTES, READS_IN_FLIGHT_MAX, SMALL_MAX_BYTES, SMALL_MESSAGE_BYTES,
+};
 use crate::target::Guest;
 use crate::window::Inner;
-use mpi_datatype::{Datatype, Op, Primitive, RecvMem, SendBuf, Strip};
+use mpi_datatype::{Datatype, Op, Primitive, RecvMem, SendBuf};
 use mpi_p2p::{Error, ErrorClass, Port, RequestId, Status};
-use mpi_wire::limits::RMA_RUNS_MAX;
-use mpi_wire::rma::{RMA_FIXED_MAX_LEN, RUN_LEN, Rma, Run, Runs};
-use std::collections::{HashMap, HashSet};
+use mpi_wire::rma::{RMA_FIXED_MAX_LEN, RUN_LEN, Rma, Runs};
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::Ordering;
+
+/// Keys are ranks and own numbers, which nobody chooses to collide.
+type HashMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Spread>>;
+
+/// Multiplies by the golden ratio, after Knuth.
+#[derive(Default)]
+pub(crate) struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
 
 /// Everything about messages of one window. Empty while there are none.
 #[derive(Default)]
@@ -126,6 +157,9 @@ impl Inner {
     /// Sends an operation, in as many messages as it takes. Its data have been copied when this returns.
     pub(crate) fn run_errand(&self, e: &Errand<'_>) -> Result<(), Error> {
         self.dirty.store(1, Ordering::Relaxed);
+        if e.bytes <= SMALL_MAX_BYTES && self.run_small(e)? {
+            return Ok(());
+        }
         let limit = self.engine().with_port(&self.cx, |port| port.limit(e.target));
         let limit = limit.map_err(|error| self.under(e.name, error))?.min(MESSAGE_MAX_BYTES);
         let (mut from, mut runs, mut data) = (0, Vec::new(), Vec::new());
@@ -134,8 +168,7 @@ impl Inner {
             let to = match e.deed {
                 // Comparand and new value travel together.
                 Deed::CompareAndSwap => {
-                    Run { primitive: prim_id(e.primitive), offset: 0, count: 1, stride: 0, repeat: 1 }
-                        .encode(&mut runs);
+                    pair_run(e).encode(&mut runs);
                     e.bytes
                 }
                 _ => flatten(e, from, limit - RMA_FIXED_MAX_LEN, &mut runs),
@@ -160,6 +193,52 @@ impl Inner {
         Ok(())
     }
 
+    /// As [`run_errand`](Inner::run_errand) for little data in one message, if there is room for it now. True when it
+    /// was sent.
+    fn run_small(&self, e: &Errand<'_>) -> Result<bool, Error> {
+        let mut runs = Vec::with_capacity(2 * RUN_LEN);
+        let (mut packed, bytes) = ([0; 2 * SMALL_MAX_BYTES], e.bytes);
+        let mut len = bytes;
+        match e.deed {
+            Deed::CompareAndSwap => {
+                pair_run(e).encode(&mut runs);
+                len = 2 * bytes;
+            }
+            _ if flatten(e, 0, SMALL_MESSAGE_BYTES - RMA_FIXED_MAX_LEN, &mut runs) < bytes => {
+                return Ok(false);
+            }
+            _ => {}
+        }
+        let data = match &e.data {
+            Some(buf) if !matches!(e.deed, Deed::Get) => match buf.contiguous() {
+                Some(data) if data.len() == len => data,
+                _ => {
+                    buf.pack(0, &mut packed[..len]);
+                    &packed[..len]
+                }
+            },
+            _ => &[],
+        };
+        let runs = self.checked(e, &runs)?;
+        self.engine().with_port(&self.cx, |port| {
+            let mut mail = self.mail();
+            let peer = mail.peers.get(&e.target);
+            let full = peer.is_some_and(|p| {
+                p.unconfirmed + bytes > IN_FLIGHT_MAX_BYTES || p.reads >= READS_IN_FLIGHT_MAX
+            });
+            let limit = port.limit(e.target).map_err(|error| self.under(e.name, error))?;
+            if full || limit < SMALL_MESSAGE_BYTES {
+                return Ok(false);
+            }
+            self.send_inside(port, &mut mail, e, 0, bytes, runs, data).map(|()| true)
+        })
+    }
+
+    fn checked<'r>(&self, e: &Errand<'_>, runs: &'r [u8]) -> Result<Runs<'r>, Error> {
+        Runs::new(runs)
+            .map_err(|fact| self.error(ErrorClass::Intern, e.name, Some(e.target), fact.to_string()))
+    }
+
     fn send_part(
         &self,
         e: &Errand<'_>,
@@ -168,43 +247,64 @@ impl Inner {
         runs: &[u8],
         data: &[u8],
     ) -> Result<(), Error> {
-        let runs = Runs::new(runs)
-            .map_err(|fact| self.error(ErrorClass::Intern, e.name, Some(e.target), fact.to_string()))?;
-        let lock = self.epoch.access() == access::LOCK_ALL && !self.epoch.detail().unchecked;
-        self.engine().with_port(&self.cx, |port| {
-            let mut mail = self.mail();
-            let mut head = Vec::with_capacity(64);
-            if lock && self.seat_of(e.target).is_none() && !mail.peers.entry(e.target).or_default().locked {
-                Rma::Lock { exclusive: false }.encode_head(&mut head);
-                self.post(port, e, &head, &[])?;
-                head.clear();
-                mail.peers.entry(e.target).or_default().locked = true;
-            }
-            let id = if e.deed.reads() { mail.number() } else { 0 };
-            let at = e.at;
-            let message = match e.deed {
-                Deed::Put => Rma::Put { at, runs, data },
-                Deed::Get => Rma::Get { id, at, runs },
-                Deed::Accumulate(op) => Rma::Accumulate { op: op_id(op), at, runs, data },
-                Deed::GetAccumulate(op) => Rma::GetAccumulate { id, op: op_id(op), at, runs, data },
-                Deed::CompareAndSwap => Rma::CompareAndSwap { id, at, runs, data },
-            };
-            message.encode_head(&mut head);
-            self.post(port, e, &head, data)?;
-            let peer = mail.peers.entry(e.target).or_default();
-            match &e.to {
-                Some(to) if e.deed.reads() => {
-                    peer.reads += 1;
-                    let read = Read { to: to.clone(), from, bytes, request: e.request };
-                    mail.pending.insert(id, Pending { target: e.target, read: Some(read) });
-                    if let Some(request) = e.request {
-                        *mail.parts.entry(request).or_default() += 1;
-                    }
+        let runs = self.checked(e, runs)?;
+        self.engine()
+            .with_port(&self.cx, |port| self.send_inside(port, &mut self.mail(), e, from, bytes, runs, data))
+    }
+
+    /// Sends a message of an operation, behind the lock that it needs in an epoch of lock all.
+    #[allow(clippy::too_many_arguments, reason = "the parts of one message")]
+    fn send_inside(
+        &self,
+        port: &mut Port<'_>,
+        mail: &mut Mail,
+        e: &Errand<'_>,
+        from: usize,
+        bytes: usize,
+        runs: Runs<'_>,
+        data: &[u8],
+    ) -> Result<(), Error> {
+        let mut head = Vec::with_capacity(64);
+        let peer = mail.peers.entry(e.target).or_default();
+        let lock = !peer.locked && self.epoch.is_locked_all() && self.seat_of(e.target).is_none();
+        if lock && !self.epoch.detail().unchecked {
+            Rma::Lock { exclusive: false }.encode_head(&mut head);
+            self.post(port, e, &head, &[])?;
+            head.clear();
+            peer.locked = true;
+        }
+        let reads = e.deed.reads();
+        match reads {
+            true => peer.reads += 1,
+            false => peer.unconfirmed += bytes.max(1),
+        }
+        let id = if reads { mail.number() } else { 0 };
+        let at = e.at;
+        let message = match e.deed {
+            Deed::Put => Rma::Put { at, runs, data },
+            Deed::Get => Rma::Get { id, at, runs },
+            Deed::Accumulate(op) => Rma::Accumulate { op: op_id(op), at, runs, data },
+            Deed::GetAccumulate(op) => Rma::GetAccumulate { id, op: op_id(op), at, runs, data },
+            Deed::CompareAndSwap => Rma::CompareAndSwap { id, at, runs, data },
+        };
+        message.encode_head(&mut head);
+        if let Err(error) = self.post(port, e, &head, data) {
+            if let Some(peer) = mail.peers.get_mut(&e.target) {
+                match reads {
+                    true => peer.reads -= 1,
+                    false => peer.unconfirmed -= bytes.max(1),
                 }
-                _ => peer.unconfirmed += bytes.max(1),
             }
-            Ok(())
-        })
+            return Err(error);
+        }
+        if let (Some(to), true) = (&e.to, reads) {
+            let read = Read { to: to.clone(), from, bytes, request: e.request };
+            mail.pending.insert(id, Pending { target: e.target, read: Some(read) });
+            if let Some(request) = e.request {
+                *mail.parts.entry(request).or_default() += 1;
+            }
+        }
+        Ok(())
     }
 
     fn post(&self, port: &mut Port<'_>, e: &Errand<'_>, head: &[u8], data: &[u8]) -> Result<(), Error> {
@@ -425,148 +525,5 @@ impl Inner {
             port.finish(request, Ok(Status::EMPTY));
         }
         Ok(())
-    }
-}
-
-/// The runs of an operation from byte `from` of its packed data on that fit `room` bytes together with the
-/// data; where they end.
-fn flatten(e: &Errand<'_>, from: usize, room: usize, out: &mut Vec<u8>) -> usize {
-    let item = e.primitive.map_or(1, Primitive::size);
-    let most = room.saturating_sub(RUN_LEN).max(item) / item * item;
-    let to = e.bytes.min(from + most);
-    if let Some(p) = e.primitive.filter(|p| p.pair().is_some()) {
-        // Values with their index are not taken apart.
-        let (first, n) = (from / item, (to - from) / item);
-        let offset = (first * p.extent()) as i64;
-        Run { primitive: p as u8, offset, count: n as u32, stride: 0, repeat: 1 }.encode(out);
-        return to;
-    }
-    let (mut end, mut runs, mut full) = (from, 0, false);
-    e.datatype.strips(e.count, from, to, &mut |mut strip: Strip| {
-        if strip.repeat == 1 {
-            // What is swapped as one is not taken apart, wherever the walk was cut.
-            strip.bytes -= strip.bytes % strip.unit;
-        }
-        let bytes = strip.bytes * strip.repeat;
-        let fits = (runs + 1) * RUN_LEN + (end - from) + bytes <= room && runs < RMA_RUNS_MAX;
-        full |= !fits || bytes == 0;
-        if full {
-            return;
-        }
-        let (primitive, size) = match e.primitive {
-            Some(p) => (p as u8, p.size()),
-            None => by_unit(strip.unit),
-        };
-        let (count, repeat) = ((strip.bytes / size) as u32, strip.repeat as u32);
-        let (offset, stride) = (strip.offset as i64, strip.stride as i64);
-        Run { primitive, offset, count, stride, repeat }.encode(out);
-        runs += 1;
-        end += bytes;
-    });
-    end
-}
-
-/// A primitive that is swapped as the unit is, and its size.
-fn by_unit(unit: usize) -> (u8, usize) {
-    match unit {
-        2 => (Primitive::U16 as u8, 2),
-        4 => (Primitive::U32 as u8, 4),
-        8 => (Primitive::U64 as u8, 8),
-        _ => (Primitive::Byte as u8, 1),
-    }
-}
-
-fn prim_id(p: Option<Primitive>) -> u8 {
-    p.map_or(0, |p| p as u8)
-}
-
-/// Predefined operations by their number on the wire.
-const OPS: [Op; 14] = [
-    Op::Sum,
-    Op::Prod,
-    Op::Max,
-    Op::Min,
-    Op::Land,
-    Op::Lor,
-    Op::Lxor,
-    Op::Band,
-    Op::Bor,
-    Op::Bxor,
-    Op::MinLoc,
-    Op::MaxLoc,
-    Op::Replace,
-    Op::NoOp,
-];
-
-fn op_id(op: &Op) -> u8 {
-    let same = |o: &Op| std::mem::discriminant(o) == std::mem::discriminant(op);
-    OPS.iter().position(same).unwrap_or(OPS.len()) as u8
-}
-
-pub(crate) fn op_of(id: u8) -> Option<Op> {
-    OPS.get(usize::from(id)).cloned()
-}
-
-/// Classes that a target may answer with.
-const CLASSES: [ErrorClass; 8] = [
-    ErrorClass::RmaRange,
-    ErrorClass::RmaSync,
-    ErrorClass::RmaAttach,
-    ErrorClass::RmaConflict,
-    ErrorClass::Op,
-    ErrorClass::Type,
-    ErrorClass::ProcFailed,
-    ErrorClass::Win,
-];
-
-fn class_of(class: i32) -> ErrorClass {
-    CLASSES.into_iter().find(|c| *c as i32 == class).unwrap_or(ErrorClass::Other)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn operations_have_numbers() {
-        for (i, op) in OPS.iter().enumerate() {
-            assert_eq!(usize::from(op_id(op)), i);
-            assert_eq!(op_of(i as u8).unwrap().name(), op.name());
-        }
-        assert!(op_of(14).is_none());
-    }
-
-    #[test]
-    fn long_and_ragged_types_are_cut_where_they_fit() {
-        let double = Datatype::predefined(Primitive::F64);
-        let ragged: Vec<isize> = (0..300).map(|i| i * 3 + i % 2).collect();
-        let ragged = Datatype::indexed_block(1, &ragged, &double).unwrap();
-        for (datatype, count) in [(&double, 1000), (&ragged, 3)] {
-            let e = Errand {
-                name: "put",
-                deed: Deed::Put,
-                target: 0,
-                at: 0,
-                count,
-                datatype,
-                data: None,
-                to: None,
-                bytes: count * datatype.size(),
-                primitive: None,
-                request: None,
-            };
-            let (mut from, mut parts) = (0, 0);
-            while from < e.bytes {
-                let mut out = Vec::new();
-                let to = flatten(&e, from, 900, &mut out);
-                assert!(to > from && out.len() + to - from <= 900);
-                let sum: usize =
-                    Runs::new(&out).unwrap().iter().map(|r| r.count as usize * r.repeat as usize * 8).sum();
-                assert_eq!(sum, to - from);
-                (from, parts) = (to, parts + 1);
-            }
-            assert_eq!(from, e.bytes);
-            assert!(parts > 1);
-        }
     }
 }

@@ -3,10 +3,10 @@
 
 use crate::accumulate::{Place, Site, Trouble};
 use crate::create::Flavor;
+use crate::encode::op_of;
 use crate::epoch::LockKind;
 use crate::limits::DEFERRED_MAX_BYTES;
 use crate::memory::{Laid, block_of, read_block, write_block};
-use crate::messages::op_of;
 use crate::window::Inner;
 use mpi_datatype::{Op, Primitive};
 use mpi_p2p::{ErrorClass, Port};

@@ -1,5 +1,6 @@
 //! The window: whose memory it is, and what hangs on it.
 
+use crate::attributes::Attributes;
 use crate::board::{Board, Seat};
 use crate::create::Flavor;
 use crate::epoch::Epoch;
@@ -50,6 +51,9 @@ pub(crate) struct Inner {
     pub handler: RwLock<ErrorHandler>,
     pub name: RwLock<String>,
     pub info: RwLock<Info>,
+    /// The hint of that name.
+    pub no_locks: AtomicBool,
+    pub attributes: Attributes,
     /// Messages that wait for an answer: what `flush` has to wait for. A hint kept beside `mail`.
     pub dirty: AtomicU32,
 }
@@ -247,16 +251,6 @@ impl Window {
             end -= 1;
         }
         name[..end].clone_into(&mut self.0.name.write().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// The hints in use.
-    pub fn info(&self) -> Info {
-        self.0.info.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Replaces the hints.
-    pub fn set_info(&self, info: Info) {
-        *self.0.info.write().unwrap_or_else(PoisonError::into_inner) = info;
     }
 
     /// The error handler.

@@ -30,6 +30,7 @@ const CASES: &[Case] = &[
     case("shared_memory_is_shared", shared_memory_is_shared).over(&["shm"]),
     case("shared_memory_is_refused", shared_memory_is_refused).on(&[2]).over(&["tcp"]),
     case("the_untyped_face_works", the_untyped_face_works),
+    case("the_untyped_objects_work", the_untyped_objects_work).on(&[2]),
     case("errors_name_everything", errors_name_everything).on(&[2]),
     case("an_open_window_is_told", an_open_window_is_told)
         .on(&[2])
@@ -230,7 +231,7 @@ fn compute(time: Duration) {
 
 /// A target that calls nothing for seconds is locked, written to and unlocked meanwhile.
 fn a_computing_target_serves() {
-    const BUSY: Duration = Duration::from_secs(2);
+    const BUSY: Duration = Duration::from_secs(5);
     let universe = mpi::initialize().unwrap();
     let world = universe.world();
     for own in [true, false] {
@@ -445,5 +446,74 @@ fn a_dead_holder_is_named() {
         assert!(error.is_failure() && error.to_string().contains("rank 1 died"), "{error}");
         // The launcher says the same and ends this rank.
         std::thread::sleep(Duration::from_secs(30));
+    }
+}
+
+/// Values under keys, hints and error handlers by their C names.
+fn the_untyped_objects_work() {
+    use ffi::*;
+    use std::os::raw::{c_char, c_int, c_void};
+    use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::Relaxed};
+    static DELETED: AtomicUsize = AtomicUsize::new(0);
+    static CODE: AtomicI32 = AtomicI32::new(0);
+    unsafe extern "C" fn deleted(win: MPI_Win, _: c_int, value: *mut c_void, extra: *mut c_void) -> c_int {
+        // SAFETY: a constant.
+        assert!(win != unsafe { RSMPI_WIN_NULL });
+        DELETED.fetch_add(value.addr() + extra.addr(), Relaxed);
+        0
+    }
+    unsafe extern "C" fn handler(win: *mut MPI_Win, code: *mut c_int) {
+        // SAFETY: both are given by the caller of the handler.
+        unsafe {
+            assert!(*win != RSMPI_WIN_NULL);
+            CODE.store(*code, Relaxed);
+        }
+    }
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let without = |value: usize| std::ptr::without_provenance_mut::<c_void>(value);
+    // SAFETY: handles live until they are freed below; buffers are as large as is asked for.
+    unsafe {
+        let (mut info, mut used) = (RSMPI_INFO_NULL, RSMPI_INFO_NULL);
+        MPI_Info_create(&mut info);
+        MPI_Info_set(info, c"no_locks".as_ptr(), c"true".as_ptr());
+        let (mut base, mut win): (*mut i32, _) = (std::ptr::null_mut(), RSMPI_WIN_NULL);
+        MPI_Win_allocate(64, 4, info, world.as_raw(), (&raw mut base).cast(), &mut win);
+        let (mut text, mut flag, mut len) = ([0 as c_char; 256], 0, 0);
+        MPI_Win_get_info(win, &mut used);
+        MPI_Info_get(used, c"no_locks".as_ptr(), 200, text.as_mut_ptr(), &mut flag);
+        assert_eq!((flag, std::ffi::CStr::from_ptr(text.as_ptr())), (1, c"true"));
+        MPI_Win_set_name(win, c"lattice".as_ptr());
+        MPI_Win_get_name(win, text.as_mut_ptr(), &mut len);
+        assert_eq!((len, std::ffi::CStr::from_ptr(text.as_ptr())), (7, c"lattice"));
+        let mut errors = RSMPI_ERRHANDLER_NULL;
+        MPI_Win_create_errhandler(handler, &mut errors);
+        MPI_Win_set_errhandler(win, errors);
+        let code = MPI_Win_lock_all(0, win);
+        assert!(code != MPI_SUCCESS as c_int && code == CODE.load(Relaxed), "no locks were promised");
+        MPI_Win_call_errhandler(win, 3);
+        assert_eq!(CODE.load(Relaxed), 3);
+        MPI_Errhandler_free(&mut errors);
+        MPI_Info_set(info, c"no_locks".as_ptr(), c"false".as_ptr());
+        MPI_Win_set_info(win, info);
+        assert_eq!(MPI_Win_lock_all(0, win), MPI_SUCCESS as c_int);
+        MPI_Win_unlock_all(win);
+        let (mut key, mut value) = (0, std::ptr::null_mut::<c_void>());
+        MPI_Win_create_keyval(None, Some(deleted), &mut key, without(100));
+        MPI_Win_get_attr(win, key, (&raw mut value).cast(), &mut flag);
+        assert_eq!(flag, 0);
+        MPI_Win_set_attr(win, key, without(5));
+        MPI_Win_get_attr(win, key, (&raw mut value).cast(), &mut flag);
+        assert_eq!((flag, value.addr()), (1, 5));
+        MPI_Win_set_attr(win, key, without(6));
+        assert_eq!(DELETED.load(Relaxed), 105);
+        MPI_Win_delete_attr(win, key);
+        MPI_Win_set_attr(win, key, without(7));
+        MPI_Win_free_keyval(&mut key);
+        assert_eq!(key, MPI_KEYVAL_INVALID);
+        MPI_Info_free(&mut info);
+        MPI_Info_free(&mut used);
+        MPI_Win_free(&mut win);
+        assert_eq!(DELETED.load(Relaxed), 105 + 106 + 107, "the last with the window");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cases::Figure;
+use super::cases::{Figure, NOT_COUNTED};
 use super::implementations::Implementation;
 
 /// How a cost is shown. Rates and bandwidths are kept as microseconds per message.
@@ -64,9 +64,15 @@ impl Samples {
         median(self.of(figure, who))
     }
 
-    /// The least of the three peers' medians.
+    /// The least of the three peers' medians, without those that do not count.
     pub fn best_peer(&self, figure: &Figure) -> Option<f64> {
-        let medians = Implementation::PEERS.iter().filter_map(|&peer| self.median(figure, peer));
+        let counts = |peer: &&Implementation| {
+            !NOT_COUNTED
+                .iter()
+                .any(|(case, key, who, _)| (*case, *key, who) == (figure.case, figure.key, peer))
+        };
+        let peers = Implementation::PEERS.iter().filter(counts);
+        let medians = peers.filter_map(|&peer| self.median(figure, peer));
         medians.min_by(f64::total_cmp)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::cases::{Case, Net, Place};
+use super::cases::{Case, Net, Place, Suite};
 use crate::shell::Cmd;
 use crate::workspace::{cargo, root, target};
 
@@ -147,7 +147,8 @@ impl Implementation {
                 let tcp = |cmd: Cmd| cmd.env("I_MPI_FABRICS", "ofi").env("FI_PROVIDER", "tcp");
                 vec![finish(if case.net == Net::Tcp { tcp(cmd) } else { cmd })]
             }
-            // It has one transport.
+            // It has one transport, and no windows.
+            MpiRs if case.suite == Suite::OneSided => Vec::new(),
             MpiRs => vec![finish(start(case, &self.launcher()))],
         }
     }
@@ -175,11 +176,16 @@ fn open_mpi_ways(case: &Case) -> Vec<String> {
         Place::Spread => "--oversubscribe --bind-to core",
         Place::OneCore | Place::Crowded => "--oversubscribe --bind-to none",
     };
+    // Whatever the transport, windows go through shared memory of the machine unless that is left out.
+    let windows = if case.suite == Suite::OneSided { " --mca osc ^sm --mca btl self,tcp" } else { "" };
     match case.net {
         Net::Shm => vec![format!("{place} --mca mtl ^ofi --mca btl ^ofi")],
         Net::Tcp => vec![
-            format!("{place} --mca pml ob1 --mca btl self,tcp"),
-            format!("{place} --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp"),
+            format!(
+                "{place} --mca pml ob1 {}",
+                if windows.is_empty() { "--mca btl self,tcp" } else { windows }
+            ),
+            format!("{place} --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp{windows}"),
         ],
     }
 }

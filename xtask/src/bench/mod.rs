@@ -43,6 +43,47 @@ pub struct Options {
     strict: bool,
 }
 
+/// What a run is written to: all of it, or one suite with a page of its own.
+pub struct Page {
+    pub file: &'static str,
+    pub title: &'static str,
+    /// Behind the table.
+    pub notes: &'static str,
+    /// Title and file of each plot; the last is that of the ratios.
+    pub plots: &'static [(&'static str, &'static str)],
+}
+
+const WHOLE: Page = Page {
+    file: "results",
+    title: "Measured",
+    notes: "",
+    plots: &[
+        ("shared memory, one way", "latency-shm"),
+        ("TCP, one way", "latency-tcp"),
+        ("ratio to the best peer", "ratios"),
+    ],
+};
+
+const WINDOWS: Page = Page {
+    file: "one-sided",
+    title: "Measured: one-sided communication",
+    notes: "\nOperations are inside of an epoch of lock all, each followed by a flush of its target, which waits in a \
+            receive. Over shared memory windows are allocated; over TCP they are created on memory that was there \
+            before, since allocated ones would go through shared memory of the machine in one of the peers. A put to a \
+            computing target is a lock, a put, a flush and an unlock while the target calls nothing for 200 ms.\n",
+    plots: &[("ratio to the best peer", "one-sided")],
+};
+
+impl Page {
+    fn of(cases: &[&Case]) -> &'static Page {
+        if cases.iter().all(|case| case.suite == Suite::OneSided) { &WINDOWS } else { &WHOLE }
+    }
+
+    pub fn ratios(&self) -> &'static str {
+        self.plots.last().map_or("ratios", |(_, file)| file)
+    }
+}
+
 /// What was run, and what went wrong with it.
 pub struct Run {
     pub samples: Samples,
@@ -69,9 +110,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             eprintln!("round {round} of {}: {}", run.rounds, case.name);
         }
     }
-    let out = options.folder(cases.len());
-    report::write(&out, &run)?;
-    plot::write(&out, &run)?;
+    let (out, page) = (options.folder(&cases), Page::of(&cases));
+    report::write(&out, page, &run)?;
+    plot::write(&out, page, &run)?;
     println!("{}\nwritten to {}", report::table(&run), out.display());
     let missed = FIGURES.iter().filter(|figure| Verdict::of(figure, &run.samples) == Verdict::Missed).count();
     println!("{missed} targets missed, {} runs failed", run.failures.len());
@@ -85,9 +126,14 @@ impl Options {
         suite && self.only.as_ref().is_none_or(|part| case.name.contains(part.as_str()))
     }
 
-    /// Only a whole run replaces the record in the documents.
-    fn folder(&self, cases: usize) -> PathBuf {
-        let whole = cases == CASES.len() && !self.quick && self.without.is_empty();
+    /// Only a whole run, or a whole suite with a page of its own, replaces the record in the documents.
+    fn folder(&self, cases: &[&Case]) -> PathBuf {
+        let windows = CASES.iter().filter(|case| case.suite == Suite::OneSided).count();
+        let all = match Page::of(cases).file {
+            "one-sided" => cases.len() == windows,
+            _ => cases.len() == CASES.len() && self.without.is_empty(),
+        };
+        let whole = all && !self.quick;
         match &self.out {
             Some(folder) => folder.clone(),
             None if whole => crate::workspace::root().join("docs/benchmarks"),
@@ -103,7 +149,8 @@ fn names() -> Vec<&'static str> {
 /// A peer that cannot be had is left out with its reason; our own half must build.
 fn prepare(options: &Options, run: &mut Run) -> anyhow::Result<()> {
     for who in Implementation::ALL {
-        if options.without.contains(&who) {
+        let runs = CASES.iter().any(|case| options.wants(case) && !who.launches(case).is_empty());
+        if options.without.contains(&who) || !runs {
             continue;
         }
         match who.prepare() {

@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use super::cases::{FIGURES, Figure};
 use super::figures::Target;
 use super::implementations::Implementation;
-use super::{Run, report};
+use super::{Page, Run, report};
 
 const SIZE: (u32, u32) = (900, 540);
 const FONT: (&str, u32) = ("sans-serif", 15);
@@ -19,10 +19,10 @@ const COLORS: [RGBColor; 5] = [
     RGBColor(120, 120, 120),
 ];
 
-pub fn write(folder: &Path, run: &Run) -> anyhow::Result<()> {
+pub fn write(folder: &Path, page: &Page, run: &Run) -> anyhow::Result<()> {
     latency(&folder.join("latency-shm.svg"), run, "shm-latency", "one way, shared memory")?;
     latency(&folder.join("latency-tcp.svg"), run, "tcp-latency", "one way, TCP over loopback")?;
-    ratios(&folder.join("ratios.svg"), run)
+    ratios(&folder.join(format!("{}.svg", page.ratios())), run)
 }
 
 /// One line per implementation over the message's size, both axes by powers.

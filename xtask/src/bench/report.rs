@@ -6,27 +6,35 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Run;
-use super::cases::{FIGURES, Figure};
+use super::cases::{FIGURES, Figure, NOT_COUNTED};
 use super::figures::{Target, Verdict};
 use super::implementations::Implementation;
+use super::{Page, Run};
 use crate::shell::Cmd;
 
 const LOOK: Duration = Duration::from_secs(30);
 
-pub fn write(folder: &Path, run: &Run) -> anyhow::Result<()> {
+pub fn write(folder: &Path, page: &Page, run: &Run) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)?;
-    std::fs::write(folder.join("results.md"), page(run))?;
-    std::fs::write(folder.join("results.json"), json(run)?)?;
+    std::fs::write(folder.join(format!("{}.md", page.file)), text(page, run))?;
+    std::fs::write(folder.join(format!("{}.json", page.file)), json(run)?)?;
     Ok(())
 }
 
-fn page(run: &Run) -> String {
-    let mut text = String::from("# Measured\n\n");
+fn text(page: &Page, run: &Run) -> String {
+    let mut text = format!("# {}\n\n", page.title);
     let _ = writeln!(text, "Written by `cargo xtask bench` on {}. {}\n", machine(), how(run));
     text += &table(run);
-    text += "\n![shared memory, one way](latency-shm.svg)\n\n![TCP, one way](latency-tcp.svg)\n\n";
-    text += "![ratio to the best peer](ratios.svg)\n";
+    text += page.notes;
+    for (case, key, who, why) in NOT_COUNTED {
+        let figure = FIGURES.iter().find(|f| (f.case, f.key) == (*case, *key) && measured(run, f));
+        if let Some(figure) = figure {
+            let _ = writeln!(text, "\nNot counted: {} for \"{}\": {why}.", who.title(), figure.title);
+        }
+    }
+    for (title, plot) in page.plots {
+        let _ = writeln!(text, "\n![{title}]({plot}.svg)");
+    }
     if !run.failures.is_empty() {
         text += "\n## Runs that failed\n\n";
         for failure in &run.failures {

@@ -32,7 +32,8 @@ fn main() {
         "overlap" => work::overlap(&world),
         "ring" => work::ring(&world),
         "empty" => work::empty(&world),
-        "one-sided" => one_sided::one_sided(&world, &sizes),
+        "one-sided" => one_sided::one_sided(&world, &sizes, false),
+        "one-sided-created" => one_sided::one_sided(&world, &sizes, true),
         "tickets" => one_sided::tickets(&world),
         "fences" => one_sided::fences(&world),
         "computing" => one_sided::computing(&world),
@@ -41,7 +42,7 @@ fn main() {
         case if case.starts_with("tune-") => coll::tune(&world, &case["tune-".len()..], &sizes),
         _ => panic!(
             "usage: bench latency|window|layouts|idle|unexpected|overlap|ring|empty|collectives|overlap-allreduce|\
-             one-sided|tickets|fences|computing [SIZES]"
+             one-sided|one-sided-created|tickets|fences|computing [SIZES]"
         ),
     }
 }

@@ -63,9 +63,14 @@ fn fetch(epoch: &Passive<'_, '_, f64>, data: &mut [f64]) {
 }
 
 /// Microseconds for an operation and its flush, by size.
-pub fn one_sided(world: &SimpleCommunicator, sizes: &[usize]) {
+/// `created`: the window is on memory that was there before, which ranks of one machine cannot share behind the
+/// transport's back.
+pub fn one_sided(world: &SimpleCommunicator, sizes: &[usize], created: bool) {
     assert_eq!(world.size(), 2, "this case needs two ranks");
-    let mut window = Window::<f64>::allocate(world, WORDS_MAX);
+    let mut window = match created {
+        true => Window::over(world, vec![0.0; WORDS_MAX]),
+        false => Window::<f64>::allocate(world, WORDS_MAX),
+    };
     let peer = world.process_at_rank(1 - world.rank());
     if world.rank() == 0 {
         let mut data = vec![1.0; WORDS_MAX];
@@ -144,7 +149,7 @@ pub fn fences(world: &SimpleCommunicator) {
 
 /// Microseconds for a lock, a put and an unlock while the target computes.
 pub fn computing(world: &SimpleCommunicator) {
-    let mut window = Window::<f64>::allocate(world, 8);
+    let mut window = Window::over(world, vec![0.0; 8]);
     let mut times = [0.0; COMPUTE_ROUNDS];
     for time in &mut times {
         world.barrier();

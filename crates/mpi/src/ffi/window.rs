@@ -1,11 +1,14 @@
-//! One-sided communication under its C names (MPI-4.1 §12). Info objects are taken and not looked at.
+//! One-sided communication under its C names (MPI-4.1 §12).
 
+use std::cell::Cell;
 use std::os::raw::{c_char, c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
 
-use mpi_comm::ErrorHandler;
+use mpi_comm::{ErrorHandler, Info};
 use mpi_datatype::Datatype;
 use mpi_p2p::{Error, ErrorClass};
-use mpi_rma::{Assert, Flavor, LockKind, Options, Target, Window};
+use mpi_rma::{Assert, Flavor, Keyval, LockKind, Options, Target, Window};
 
 use super::call::*;
 use super::constants::*;
@@ -45,6 +48,23 @@ pub const MPI_MODE_NOPUT: c_int = 4096;
 pub const MPI_MODE_NOPRECEDE: c_int = 2048;
 /// Promise: no operation follows the fence.
 pub const MPI_MODE_NOSUCCEED: c_int = 16384;
+
+/// Told that an attribute of a window is deleted.
+pub type MPI_Win_delete_attr_function =
+    Option<unsafe extern "C" fn(MPI_Win, c_int, *mut c_void, *mut c_void) -> c_int>;
+/// What a duplicate of a window would get: never called, as there are none.
+pub type MPI_Win_copy_attr_function =
+    Option<unsafe extern "C" fn(MPI_Win, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int>;
+/// An error handler of the program's own: the window, and the error code.
+pub type MPI_Win_errhandler_function = unsafe extern "C" fn(*mut MPI_Win, *mut c_int);
+
+/// Keys of the program's own begin here, behind the predefined ones.
+const FIRST_KEY: c_int = 0x1000;
+
+thread_local! {
+    /// The window that this thread is calling on, for callbacks.
+    static CALLED: Cell<MPI_Win> = const { Cell::new(MPI_Win::NULL) };
+}
 
 /// What a window handle names: the window, and its attributes as C wants to point to them.
 pub struct WindowObject {
@@ -88,7 +108,15 @@ unsafe fn call_in(win: MPI_Win, body: impl FnOnce(&Window) -> Outcome) -> c_int 
         Ok(object) => &object.window,
         Err(error) => mpi_comm::fatal(&error),
     };
-    match body(window) {
+    let outer = CALLED.replace(win);
+    let code = handled(window, body(window));
+    CALLED.set(outer);
+    code
+}
+
+/// The code of a result, after the window's error handler has seen its error.
+fn handled(window: &Window, result: Outcome) -> c_int {
+    match result {
         Ok(()) => MPI_SUCCESS as c_int,
         Err(error) => {
             match window.error_handler() {
@@ -101,12 +129,81 @@ unsafe fn call_in(win: MPI_Win, body: impl FnOnce(&Window) -> Outcome) -> c_int 
     }
 }
 
-fn options(size: MPI_Aint, unit: c_int) -> Outcome<Options> {
+/// # Safety
+/// The info object is null or lives.
+unsafe fn hints(info: MPI_Info) -> Outcome<Info> {
+    match info {
+        MPI_Info::NULL => Ok(Info::new()),
+        // SAFETY: the caller's promise.
+        given => unsafe { given.get() }.cloned(),
+    }
+}
+
+/// The key of the layer below; one that nobody made for what cannot be one.
+fn own_key(key: c_int) -> Keyval {
+    Keyval(key.checked_sub(FIRST_KEY).and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX))
+}
+
+/// A key for attributes of windows (§7.7.3).
+///
+/// # Safety
+/// The function is good for the values that are set under the key; `key` is writable.
+pub unsafe extern "C" fn MPI_Win_create_keyval(
+    _copy: MPI_Win_copy_attr_function,
+    delete: MPI_Win_delete_attr_function,
+    key: *mut c_int,
+    extra_state: *mut c_void,
+) -> c_int {
+    let extra = extra_state.expose_provenance();
+    let on_delete = delete.map(|delete| -> mpi_rma::DeleteCallback {
+        Box::new(move |_, key, value| {
+            let (value, extra) =
+                (ptr::with_exposed_provenance_mut(value), ptr::with_exposed_provenance_mut(extra));
+            // SAFETY: the maker of the key promised that the function is good for its values.
+            let code = unsafe { delete(CALLED.get(), FIRST_KEY + key.0 as c_int, value, extra) };
+            if code != 0 { Err(code) } else { Ok(()) }
+        })
+    });
+    // SAFETY: the caller's promise.
+    unsafe { put(key, FIRST_KEY + mpi_rma::create_keyval(on_delete).0 as c_int) };
+    MPI_SUCCESS as c_int
+}
+
+/// Frees an attribute key.
+///
+/// # Safety
+/// `key` holds a key.
+pub unsafe extern "C" fn MPI_Win_free_keyval(key: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let value = unsafe { key.replace(MPI_KEYVAL_INVALID) };
+    call(|| mpi_rma::free_keyval(own_key(value)))
+}
+
+/// Makes an error handler for windows.
+///
+/// # Safety
+/// The function may be called with a live window and a code, from any thread, as long as a window has the handler;
+/// `errhandler` is writable.
+pub unsafe extern "C" fn MPI_Win_create_errhandler(
+    function: MPI_Win_errhandler_function,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    let handler = move |_: &mpi_comm::Comm, error: &Error| {
+        let (mut win, mut code) = (CALLED.get(), error.class as c_int);
+        // SAFETY: the promise of whoever made the handler.
+        unsafe { function(&mut win, &mut code) };
+    };
+    // SAFETY: the caller's promise.
+    unsafe { put(errhandler, MPI_Errhandler::give(ErrorHandler::User(Arc::new(handler)))) };
+    MPI_SUCCESS as c_int
+}
+
+fn options(size: MPI_Aint, unit: c_int, info: Info) -> Outcome<Options> {
     let size = usize::try_from(size)
         .map_err(|_| Error::new(ErrorClass::Size, "create window", format!("a size of {size} bytes")))?;
     let unit = usize::try_from(unit)
         .map_err(|_| Error::new(ErrorClass::Disp, "create window", format!("units of {unit} bytes")))?;
-    Ok(Options::new(size, unit))
+    Ok(Options { info, ..Options::new(size, unit) })
 }
 
 fn promises(assert: c_int) -> Assert {
@@ -142,6 +239,17 @@ unsafe fn members(window: &Window, group: MPI_Group) -> Outcome<Vec<u32>> {
     ranks.into_iter().map(|rank| rank.ok_or_else(outside)).collect()
 }
 
+/// Calls the error handler of a window; succeeds where that returns.
+///
+/// # Safety
+/// The window lives.
+pub unsafe extern "C" fn MPI_Win_call_errhandler(win: MPI_Win, code: c_int) -> c_int {
+    let class = ErrorClass::from_code(code).unwrap_or(ErrorClass::Unknown);
+    // SAFETY: the caller's promise.
+    unsafe { call_in(win, |w| Err(Error::new(class, "call error handler", w.name()))) };
+    MPI_SUCCESS as c_int
+}
+
 macro_rules! windows {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:expr;)*) => {
         $(
@@ -160,40 +268,40 @@ macro_rules! windows {
 
 windows! {
     /// A window on memory of the user's (§12.2.1).
-    fn MPI_Win_create(base: *mut c_void, size: MPI_Aint, unit: c_int, _info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win)
+    fn MPI_Win_create(base: *mut c_void, size: MPI_Aint, unit: c_int, info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win)
         call_on(comm, |comm| {
-            put(win, MPI_Win::give(Window::create(comm, base.cast(), &options(size, unit)?)?));
+            put(win, MPI_Win::give(Window::create(comm, base.cast(), &options(size, unit, hints(info)?)?)?));
             Ok(())
         });
 
     /// A window with memory of its own (§12.2.2).
-    fn MPI_Win_allocate(size: MPI_Aint, unit: c_int, _info: MPI_Info, comm: MPI_Comm, base: *mut c_void, win: *mut MPI_Win)
+    fn MPI_Win_allocate(size: MPI_Aint, unit: c_int, info: MPI_Info, comm: MPI_Comm, base: *mut c_void, win: *mut MPI_Win)
         call_on(comm, |comm| {
-            let window = Window::allocate(comm, &options(size, unit)?)?;
+            let window = Window::allocate(comm, &options(size, unit, hints(info)?)?)?;
             put(base.cast::<*mut u8>(), window.base());
             put(win, MPI_Win::give(window));
             Ok(())
         });
 
     /// A window of shared memory (§12.2.3).
-    fn MPI_Win_allocate_shared(size: MPI_Aint, unit: c_int, _info: MPI_Info, comm: MPI_Comm, base: *mut c_void, win: *mut MPI_Win)
+    fn MPI_Win_allocate_shared(size: MPI_Aint, unit: c_int, info: MPI_Info, comm: MPI_Comm, base: *mut c_void, win: *mut MPI_Win)
         call_on(comm, |comm| {
-            let window = Window::allocate_shared(comm, &options(size, unit)?)?;
+            let window = Window::allocate_shared(comm, &options(size, unit, hints(info)?)?)?;
             put(base.cast::<*mut u8>(), window.base());
             put(win, MPI_Win::give(window));
             Ok(())
         });
 
     /// A window without memory (§12.2.5).
-    fn MPI_Win_create_dynamic(_info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win)
+    fn MPI_Win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win)
         call_on(comm, |comm| {
-            put(win, MPI_Win::give(Window::dynamic(comm, mpi_comm::Info::new())?));
+            put(win, MPI_Win::give(Window::dynamic(comm, hints(info)?)?));
             Ok(())
         });
 
     /// Attaches memory to a dynamic window (§12.2.5).
     fn MPI_Win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint)
-        call_in(win, |w| w.attach(base.cast(), options(size, 1)?.size));
+        call_in(win, |w| w.attach(base.cast(), options(size, 1, Info::new())?.size));
 
     /// Detaches it.
     fn MPI_Win_detach(win: MPI_Win, base: *const c_void) call_in(win, |w| w.detach(base.cast()));
@@ -223,7 +331,7 @@ windows! {
             Ok(())
         });
 
-    /// A predefined attribute (§12.2.7): points to its value, except the address, which is it.
+    /// An attribute (§12.2.7). A predefined one points to its value, except the address, which is it.
     fn MPI_Win_get_attr(win: MPI_Win, key: c_int, value: *mut c_void, flag: *mut c_int)
         call_in(win, |_| {
             let o = win.get()?;
@@ -233,10 +341,13 @@ windows! {
                 MPI_WIN_DISP_UNIT => (&raw const o.unit).cast(),
                 MPI_WIN_CREATE_FLAVOR => (&raw const o.flavor).cast(),
                 MPI_WIN_MODEL => (&raw const o.model).cast(),
-                _ => {
-                    put(flag, 0);
-                    return Ok(());
-                }
+                own => match o.window.attribute(own_key(own))? {
+                    Some(word) => ptr::with_exposed_provenance(word),
+                    None => {
+                        put(flag, 0);
+                        return Ok(());
+                    }
+                },
             };
             put(value.cast::<*const c_void>(), found);
             put(flag, 1);
@@ -250,13 +361,45 @@ windows! {
             Ok(())
         });
 
+    /// The name of a window.
+    fn MPI_Win_get_name(win: MPI_Win, name: *mut c_char, len: *mut c_int)
+        call_in(win, |w| {
+            put_text(&w.name(), name, MPI_MAX_OBJECT_NAME as usize, len);
+            Ok(())
+        });
+
+    /// Sets an attribute (§7.7.3).
+    fn MPI_Win_set_attr(win: MPI_Win, key: c_int, value: *mut c_void)
+        call_in(win, |w| w.set_attribute(own_key(key), value.expose_provenance()));
+
+    /// Deletes an attribute.
+    fn MPI_Win_delete_attr(win: MPI_Win, key: c_int) call_in(win, |w| w.delete_attribute(own_key(key)));
+
+    /// Changes the hints of a window (§12.2.8): those that are known and may change.
+    fn MPI_Win_set_info(win: MPI_Win, info: MPI_Info)
+        call_in(win, |w| {
+            w.set_info(&hints(info)?);
+            Ok(())
+        });
+
+    /// The hints in use; the caller frees the object.
+    fn MPI_Win_get_info(win: MPI_Win, info: *mut MPI_Info)
+        call_in(win, |w| {
+            put(info, MPI_Info::give(w.info()));
+            Ok(())
+        });
+
     /// What is done with errors of a window.
     fn MPI_Win_set_errhandler(win: MPI_Win, handler: MPI_Errhandler)
         call_in(win, |w| {
-            w.set_error_handler(match handler {
-                MPI_Errhandler::RETURN => ErrorHandler::Return,
-                _ => ErrorHandler::Fatal,
-            });
+            w.set_error_handler(handler.get()?);
+            Ok(())
+        });
+
+    /// The error handler of a window, to be freed.
+    fn MPI_Win_get_errhandler(win: MPI_Win, handler: *mut MPI_Errhandler)
+        call_in(win, |w| {
+            put(handler, MPI_Errhandler::give(w.error_handler()));
             Ok(())
         });
 

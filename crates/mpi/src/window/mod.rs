@@ -79,6 +79,7 @@ mod element;
 mod epoch;
 mod error;
 mod local;
+mod object;
 mod shared;
 
 use std::marker::PhantomData;
@@ -92,6 +93,7 @@ pub use element::{AtomicElement, Element};
 pub use epoch::{Batch, Epoch, Passive};
 pub use error::WindowError;
 pub use local::Local;
+pub use object::ErrorHandler;
 pub use shared::SharedWindow;
 
 use epoch::Open;
@@ -106,10 +108,15 @@ pub struct Window<T: Element> {
     /// The memory, where the window does not have its own.
     memory: Option<Box<[T]>>,
     len: usize,
+    attributes: object::Attributes,
     elements: PhantomData<T>,
 }
 
 impl<T: Element> Window<T> {
+    fn of(core: mpi_rma::Window, memory: Option<Box<[T]>>, len: usize) -> Window<T> {
+        Window { core, memory, len, attributes: object::Attributes::default(), elements: PhantomData }
+    }
+
     /// A window of `len` elements on this rank, all zero. Ranks may give different numbers. Collective.
     #[track_caller]
     pub fn allocate<C: Communicator>(comm: &C, len: usize) -> Window<T> {
@@ -123,7 +130,7 @@ impl<T: Element> Window<T> {
     pub fn try_allocate<C: Communicator>(comm: &C, len: usize) -> Result<Window<T>, WindowError> {
         let options = options::<T>(len)?;
         let core = mpi_rma::Window::allocate(&error::core(comm), &options)?;
-        Ok(Window { core, memory: None, len, elements: PhantomData })
+        Ok(Window::of(core, None, len))
     }
 
     /// A window on memory that is there already; [`free`](Window::free) gives it back. Collective.
@@ -144,7 +151,7 @@ impl<T: Element> Window<T> {
         let options = options::<T>(len)?;
         // SAFETY: the window owns the memory until it is freed, and nobody looks at it but through the window.
         let core = unsafe { mpi_rma::Window::create(&error::core(comm), start.cast(), &options) }?;
-        Ok(Window { core, memory: Some(memory), len, elements: PhantomData })
+        Ok(Window::of(core, Some(memory), len))
     }
 
     /// Elements of this rank's part.

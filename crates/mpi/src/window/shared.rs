@@ -1,7 +1,5 @@
 //! Windows whose memory every rank of a machine finds in its own address space.
 
-use std::marker::PhantomData;
-
 use super::{AtomicElement, Element, WindowError, error, options, rank};
 use crate::Rank;
 use crate::topology::Communicator;
@@ -28,7 +26,7 @@ impl<T: Element> SharedWindow<T> {
     pub fn try_allocate<C: Communicator>(comm: &C, len: usize) -> Result<SharedWindow<T>, WindowError> {
         let options = options::<T>(len)?;
         let core = mpi_rma::Window::allocate_shared(&error::core(comm), &options)?;
-        Ok(SharedWindow(super::Window { core, memory: None, len, elements: PhantomData }))
+        Ok(SharedWindow(super::Window::of(core, None, len)))
     }
 
     /// Address and number of elements of a rank's part in this process.

@@ -146,6 +146,26 @@ pub fn main(cases: &[Case]) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// True in a rank, false in the harness.
+pub fn is_rank() -> bool {
+    std::env::var_os(CASE_VARIABLE).is_some()
+}
+
+/// An example of another package, built now if need be.
+pub fn built_example(package: &str, name: &str) -> PathBuf {
+    let launcher = mpiexec();
+    let profile_dir = launcher.parent().expect("it lies in the profile's folder");
+    let target = profile_dir.parent().expect("cargo puts profiles into the target directory");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "-p", package, "--example", name, "--target-dir"]).arg(target);
+    if profile_dir.ends_with("release") {
+        build.arg("--release");
+    }
+    let status = build.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
+    assert!(status.success(), "{name} could not be built");
+    profile_dir.join("examples").join(name)
+}
+
 /// The launcher, built now if need be, from the same target directory and profile as this test.
 pub fn mpiexec() -> PathBuf {
     if let Some(path) = std::env::var_os("MPI_MPIEXEC") {
