@@ -36,7 +36,7 @@ const CASES: &[Case] = &[
         .hangs(&["a circle: rank 0 waits for rank 1, rank 1 waits for rank 0"]),
     case("receive_inside_a_lock", receive_inside_a_lock)
         .on(&[2])
-        .hangs(&["rank 0: receive has been blocked for", "rank 1: lock has been blocked for"]),
+        .hangs(&["rank 0: receive has been blocked for", "rank 1: unlock has been blocked for"]),
     case("one_computes", one_computes).on(&[2]).hangs(&["rank 1: runs outside of MPI"]),
 ];
 
