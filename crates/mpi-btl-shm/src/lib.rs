@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 const NAME: &str = "shm";
 
-/// Setting that switches cross-process copy off: `0`. For tests of the copying path.
+/// Setting that switches cross-process copy off: `0` (`1`, the default, probes for it). For tests of the copying path.
 pub const CROSS_COPY_SETTING: &str = "MPI_SHM_CMA";
 
 /// The backend called "shm": ranks of one node over the node segment.
@@ -43,6 +43,13 @@ impl Btl for Shm {
 
     fn priority(&self) -> i32 {
         100
+    }
+
+    fn check(&self, settings: fn(&str) -> Option<String>) -> Result<(), String> {
+        match settings(CROSS_COPY_SETTING).as_deref().map(str::trim) {
+            None | Some("" | "0" | "1") => Ok(()),
+            Some(other) => Err(format!("{CROSS_COPY_SETTING}={other:?}: expected 0 or 1")),
+        }
     }
 
     fn open(&self, env: &OpenEnv) -> Result<Opened, OpenError> {
@@ -60,7 +67,7 @@ impl Btl for Shm {
         let segment = Arc::new(Segment::attach(fd, slot).map_err(|e| failed(e.to_string()))?);
         segment.set_label(u64::from(env.world_rank));
         let inbox = segment.inbox_receiver().ok_or_else(|| failed("the inbox is taken".to_owned()))?;
-        let allowed = (env.settings)(CROSS_COPY_SETTING).as_deref() != Some("0");
+        let allowed = (env.settings)(CROSS_COPY_SETTING).as_deref().map(str::trim) != Some("0");
         let (address, cookie) = cross_copy::cookie();
         let works = allowed && cross_copy::probe(std::process::id(), address, cookie);
         let shared = Arc::new(shared::Shared::new(segment, env.job.clone(), works));

@@ -11,7 +11,7 @@ use crate::rx::Rx;
 use crate::shared::Shared;
 use crate::tx::Tx;
 use mpi_btl::{Btl, Caps, OpenEnv, OpenError, Opened};
-use nix::ifaddrs::getifaddrs;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::io;
@@ -38,17 +38,31 @@ impl Btl for TcpBtl {
         10
     }
 
+    fn check(&self, settings: Settings) -> Result<(), String> {
+        eager_limit(settings)?;
+        port_range(settings)?;
+        host_ip(settings)?;
+        let Some(name) = settings("MPI_IFACE") else { return Ok(()) };
+        let names = interface_names(&interfaces()?);
+        match names.contains(&name) {
+            true => Ok(()),
+            false => {
+                Err(format!("MPI_IFACE={name:?}: there is no such interface; there are: {}", names.join(", ")))
+            }
+        }
+    }
+
     fn open(&self, env: &OpenEnv) -> Result<Opened, OpenError> {
         let failed = |reason: String| OpenError::Failed { backend: NAME, reason };
         let caps = Caps {
             inline_limit: INLINE_LIMIT_BYTES,
-            eager_limit: eager_limit(env).map_err(failed)?,
+            eager_limit: eager_limit(env.settings).map_err(failed)?,
             frame_limit: usize::MAX >> 1,
             get: false,
             lend: true,
             node: false,
         };
-        let ports = port_range(env).map_err(failed)?;
+        let ports = port_range(env.settings).map_err(failed)?;
         let hosts = hosts(env).map_err(failed)?;
         let listener = listen(&hosts, ports).map_err(failed)?;
         let port = port_of(&listener).map_err(|e| failed(format!("no port of its own: {e}")))?;
@@ -103,16 +117,19 @@ fn may_set(limit: &str) -> bool {
     text.trim().parse::<usize>().is_ok_and(|max| max >= SOCKET_BUFFER_MIN_BYTES)
 }
 
-fn eager_limit(env: &OpenEnv) -> Result<usize, String> {
-    let Some(text) = (env.settings)("MPI_TCP_EAGER_BYTES") else { return Ok(EAGER_LIMIT_BYTES) };
+/// Looks a variable up.
+type Settings = fn(&str) -> Option<String>;
+
+fn eager_limit(settings: Settings) -> Result<usize, String> {
+    let Some(text) = settings("MPI_TCP_EAGER_BYTES") else { return Ok(EAGER_LIMIT_BYTES) };
     match text.trim().parse() {
         Ok(bytes) if bytes <= EAGER_LIMIT_MAX_BYTES => Ok(bytes),
         _ => Err(format!("MPI_TCP_EAGER_BYTES={text}: expected bytes, at most {EAGER_LIMIT_MAX_BYTES}")),
     }
 }
 
-fn port_range(env: &OpenEnv) -> Result<RangeInclusive<u16>, String> {
-    let Some(text) = (env.settings)("MPI_PORT_RANGE") else { return Ok(0..=0) };
+fn port_range(settings: Settings) -> Result<RangeInclusive<u16>, String> {
+    let Some(text) = settings("MPI_PORT_RANGE") else { return Ok(0..=0) };
     let range = text.trim().split_once('-').and_then(|(a, b)| {
         let (a, b) = (a.trim().parse().ok()?, b.trim().parse().ok()?);
         (a > 0 && a <= b).then_some(a..=b)
@@ -122,21 +139,17 @@ fn port_range(env: &OpenEnv) -> Result<RangeInclusive<u16>, String> {
 
 /// The addresses to publish: loopback for a job on one host, else every usable one of this host.
 fn hosts(env: &OpenEnv) -> Result<Vec<IpAddr>, String> {
-    if let Some(text) = (env.settings)("MPI_HOST_IP") {
-        let ip = text.trim().parse().map_err(|_| format!("MPI_HOST_IP={text}: expected an IP address"))?;
+    if let Some(ip) = host_ip(env.settings)? {
         return Ok(vec![ip]);
     }
     if !env.multihost {
         return Ok(vec![loopback()]);
     }
     let iface = (env.settings)("MPI_IFACE");
-    let all = getifaddrs().map_err(|e| format!("the interfaces cannot be listed: {e}"))?;
+    let all = interfaces()?;
+    let names = interface_names(&all);
     let mut hosts: Vec<IpAddr> = Vec::new();
-    let mut names: Vec<String> = Vec::new();
     for one in all {
-        if !names.contains(&one.interface_name) {
-            names.push(one.interface_name.clone());
-        }
         let wanted = iface.as_ref().is_none_or(|name| *name == one.interface_name);
         let Some(ip) = one.address.as_ref().and_then(ip_of) else { continue };
         if wanted && one.flags.contains(InterfaceFlags::IFF_UP) && is_usable(ip) && !hosts.contains(&ip) {
@@ -156,6 +169,26 @@ fn hosts(env: &OpenEnv) -> Result<Vec<IpAddr>, String> {
             names.join(", ")
         )),
     }
+}
+
+fn host_ip(settings: Settings) -> Result<Option<IpAddr>, String> {
+    let Some(text) = settings("MPI_HOST_IP") else { return Ok(None) };
+    text.trim().parse().map(Some).map_err(|_| format!("MPI_HOST_IP={text:?}: expected an IP address"))
+}
+
+fn interfaces() -> Result<Vec<InterfaceAddress>, String> {
+    Ok(getifaddrs().map_err(|e| format!("the interfaces cannot be listed: {e}"))?.collect())
+}
+
+/// Each once, in the system's order.
+fn interface_names(all: &[InterfaceAddress]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for one in all {
+        if !names.contains(&one.interface_name) {
+            names.push(one.interface_name.clone());
+        }
+    }
+    names
 }
 
 fn ip_of(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {

@@ -70,6 +70,14 @@ pub trait Btl: Send + Sync {
     fn name(&self) -> &'static str;
     /// Higher is asked first.
     fn priority(&self) -> i32;
+    /// Checks its settings, whether it will be opened or not, before anything is started. `settings` looks a
+    /// variable up.
+    ///
+    /// # Errors
+    /// `NAME=VALUE: what is allowed`.
+    fn check(&self, _settings: fn(&str) -> Option<String>) -> Result<(), String> {
+        Ok(())
+    }
     /// Opens it for this process.
     ///
     /// # Errors

@@ -17,10 +17,24 @@ pub(crate) fn class(e: &DatatypeError) -> ErrorClass {
     }
 }
 
+/// Where ranks disagree, the error of one of them is a consequence. Checked mode finds it before any data moves.
+const DISAGREEMENT: &str = "; MPI_CHECK=1 names the ranks that disagree";
+
+/// An error of a transfer inside a collective: under the collective's name, without the tag, which is internal.
+#[cold]
+pub(crate) fn of_transfer(op: &'static str, mut e: Error) -> Error {
+    e.op = op;
+    e.tag = None;
+    if matches!(e.class, ErrorClass::Truncate | ErrorClass::Type) && !e.detail.ends_with(DISAGREEMENT) {
+        e.detail.push_str(DISAGREEMENT);
+    }
+    e
+}
+
 /// A rank sent less than what was expected: arguments differ between ranks.
 #[cold]
 pub(crate) fn short(cx: &Context, op: &'static str, from: usize, bytes: u64, expected: usize) -> Error {
-    let detail = format!("{bytes} bytes, expected {expected}: counts or types differ");
+    let detail = format!("{bytes} bytes, expected {expected}: counts or types differ{DISAGREEMENT}");
     let mut e = Error::new(ErrorClass::Truncate, op, detail).on(cx.name(), cx.id());
     e.peer = Some(from as i32);
     e

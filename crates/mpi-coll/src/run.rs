@@ -82,7 +82,7 @@ impl Run {
         let Some(id) = self.requests[step] else { return Ok(true) };
         let Some(result) = inside.take(id) else { return Ok(false) };
         self.requests[step] = None;
-        let status = result?;
+        let status = result.map_err(|e| errors::of_transfer(self.name, e))?;
         if let Step::Recv { from, data } = self.program.steps[step] {
             let expected = self.program.room(data).bytes();
             if status.bytes != expected as u64 {

@@ -34,10 +34,8 @@ macro_rules! straight {
 
 impl Straight<'_> {
     #[cold]
-    fn named(&self, mut e: Error) -> Error {
-        e.op = self.name;
-        e.tag = None;
-        e
+    fn named(&self, e: Error) -> Error {
+        errors::of_transfer(self.name, e)
     }
 
     #[inline]

@@ -6,6 +6,7 @@ use mpi_btl::Ep;
 use mpi_p2p::{Blocked, Engine, Fatal, Hooks, Report};
 use mpi_pmi::{Bootstrap, Client, Event, Kind, exit_status};
 use mpi_wire::waits::{self, Wait};
+use std::io::Write;
 use std::sync::{Arc, Weak};
 
 /// Status of a rank that ends because nobody watches it any more.
@@ -57,7 +58,11 @@ pub(crate) fn start(client: &Arc<dyn Client>, engine: &Arc<Engine>, foreign: &Ar
 fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>, foreign: &Foreign) {
     match event {
         Event::Abort { code, .. } => std::process::exit(exit_status(code)),
-        Event::LauncherGone => std::process::exit(LAUNCHER_GONE_STATUS),
+        Event::LauncherGone => {
+            // Standard error may have led through the launcher.
+            let _ = writeln!(std::io::stderr(), "{}", launcher_gone(std::process::id()));
+            std::process::exit(LAUNCHER_GONE_STATUS)
+        }
         Event::ReportWanted => {
             let (text, waits) = match engine.upgrade() {
                 Some(engine) => {
@@ -77,6 +82,13 @@ fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>, foreign: &
             }
         }
     }
+}
+
+fn launcher_gone(pid: u32) -> String {
+    format!(
+        "mpi: pid {pid}: mpiexec, which watched over the job, is gone (killed?); this process ends with status \
+         {LAUNCHER_GONE_STATUS}"
+    )
 }
 
 /// Whom a blocked call waits for.
@@ -106,10 +118,10 @@ fn describe(report: &Report) -> String {
         return outside.join("; also: ");
     }
     if report.blocked.is_empty() {
-        let (posted, unexpected) = (report.posted_total, report.unexpected_total);
-        return format!(
-            "runs outside of MPI; {posted} receives posted, {unexpected} messages not yet received"
-        );
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let posted = count(report.posted_total, "receive");
+        let unexpected = count(report.unexpected_total, "message");
+        return format!("runs outside of MPI; {posted} posted, {unexpected} not yet received");
     }
     report.blocked.iter().map(ToString::to_string).collect::<Vec<_>>().join("; also: ")
 }

@@ -3,7 +3,7 @@
 //! MPI 4.1 section 9.3. The functions of this crate return errors and run no handler; a face that
 //! shows plain calls passes each result through [`Comm::handle`].
 
-use crate::limits::PEER_FAILURE_GRACE;
+use crate::limits::{ERROR_EXIT_STATUS, PEER_FAILURE_GRACE};
 use crate::{Comm, process};
 use mpi_p2p::{Error, ErrorClass};
 use std::panic::Location;
@@ -96,5 +96,5 @@ fn die(error: &Error, caller: &Location<'_>) -> ! {
     let place = cfg!(debug_assertions).then(|| format!("at {caller}"));
     let more: Vec<String> = context.into_iter().chain(place).collect();
     let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
-    process::abort(error.class as i32, &format!("{}: {error}{more}", error.class.name()))
+    process::abort(ERROR_EXIT_STATUS, &format!("{}: {error}{more}", error.class.name()))
 }

@@ -57,6 +57,13 @@ pub const FINALIZE_REPORT_AFTER: Duration = Duration::from_secs(10);
 /// better what happened.
 pub const PEER_FAILURE_GRACE: Duration = Duration::from_secs(1);
 
+/// Exit status of a job that an MPI error ended under the default error handler, whatever the error's class: no
+/// number of a class, which would mean something else in the launcher's table of statuses.
+pub const ERROR_EXIT_STATUS: i32 = 1;
+
+/// A rank other than 0 that cannot initialise MPI leaves rank 0 so long to say why.
+pub const START_FAILURE_GRACE: Duration = Duration::from_millis(500);
+
 /// Time that the transports have, at the end, to get out what was sent.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 

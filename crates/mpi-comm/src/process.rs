@@ -3,7 +3,7 @@
 use crate::comm::{Comm, WaitsFor};
 use crate::core::Predefined;
 use crate::errhandler::fatal;
-use crate::limits::{CLOSE_TIMEOUT, CONTROL_THREAD_STACK_BYTES, FLUSH_TIMEOUT};
+use crate::limits::{CLOSE_TIMEOUT, CONTROL_THREAD_STACK_BYTES, ERROR_EXIT_STATUS, FLUSH_TIMEOUT, START_FAILURE_GRACE};
 use crate::start;
 use mpi_btl::Btl;
 use mpi_p2p::{Engine, Error, ErrorClass, record};
@@ -73,13 +73,22 @@ pub fn init(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result<ThreadL
     Ok(level)
 }
 
+/// Exit status of a process that could not join its world.
+const START_FAILURE_STATUS: i32 = 3;
+
 /// [`init`] for a face that cannot return an error: prints it and exits with status 3.
 pub fn init_or_exit(level: ThreadLevel, backends: &[&'static dyn Btl]) -> ThreadLevel {
     match init(level, backends) {
         Ok(level) => level,
         Err(error) => {
+            let rank = std::env::var(mpi_pmi::variables::RANK).ok();
+            if rank.is_some_and(|rank| rank.trim() != "0") {
+                // What is wrong is usually wrong for all ranks. Rank 0 says so, and the launcher ends the others
+                // meanwhile.
+                std::thread::sleep(START_FAILURE_GRACE);
+            }
             eprintln!("mpi: {error}");
-            std::process::exit(3);
+            std::process::exit(START_FAILURE_STATUS);
         }
     }
 }
@@ -95,7 +104,7 @@ pub(crate) fn engine(op: &'static str) -> Result<&'static Arc<Engine>, Error> {
 
 #[cold]
 fn no_engine(op: &'static str, was: bool) -> Error {
-    misuse(op, if was { "MPI is finalised" } else { "MPI is not initialised" })
+    misuse(op, if was { mpi_p2p::FINALISED } else { "MPI is not initialised" })
 }
 
 /// The process, while there is one.
@@ -103,7 +112,7 @@ pub(crate) fn running(op: &'static str) -> Result<Arc<Process>, Error> {
     match &*STATE.read().unwrap_or_else(PoisonError::into_inner) {
         State::Running(process) | State::Ending(process) => Ok(process.clone()),
         State::Before => Err(misuse(op, "MPI is not initialised")),
-        State::Over => Err(misuse(op, "MPI is finalised")),
+        State::Over => Err(misuse(op, mpi_p2p::FINALISED)),
     }
 }
 
@@ -251,7 +260,7 @@ pub fn leave() {
         end_job(101, "a thread that uses MPI panicked");
     }
     if let Err(error) = finalize() {
-        abort(error.class as i32, &error.to_string());
+        abort(ERROR_EXIT_STATUS, &format!("{}: {error}", error.class.name()));
     }
 }
 

@@ -3,6 +3,7 @@
 //! A value that makes no sense is an error that names the variable; it is never ignored. The
 //! variables that a launcher sets for its ranks are listed by `mpi_pmi::variables`.
 
+use crate::errhandler::ErrorHandler;
 use crate::limits::FINALIZE_REPORT_AFTER;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ enum Kind {
     Text,
     /// 0 or 1.
     Switch,
+    /// One of these words.
+    Word(&'static [&'static str]),
 }
 
 /// After this many seconds blocked, a rank says what it waits for.
@@ -41,6 +44,9 @@ pub const FINALIZE_REPORT_SECONDS: &str = "MPI_FINALIZE_REPORT_SECONDS";
 pub const CHECK: &str = "MPI_CHECK";
 /// Tell which algorithm serves a collective, and why.
 pub const COLL_VERBOSE: &str = "MPI_COLL_VERBOSE";
+/// The error handler that the predefined communicators start with; `mpiexec -initial-errhandler` sets it.
+pub const INITIAL_ERRHANDLER: &str = "MPI_INITIAL_ERRHANDLER";
+const HANDLERS: [&str; 3] = ["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"];
 /// Transports to use.
 pub const BTL: &str = "MPI_BTL";
 
@@ -103,6 +109,13 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Text,
     },
     Setting {
+        name: INITIAL_ERRHANDLER,
+        unit: "name of an error handler",
+        default: HANDLERS[0],
+        meaning: "the error handler that the predefined communicators start with",
+        kind: Kind::Word(&HANDLERS),
+    },
+    Setting {
         name: "MPI_MPIEXEC",
         unit: "path",
         default: "beside the program, then the first in PATH",
@@ -139,6 +152,7 @@ impl Setting {
         let value = value.trim();
         let (good, expected) = match self.kind {
             Kind::Text => (true, String::new()),
+            Kind::Word(words) => (value.is_empty() || words.contains(&value), words.join(" or ")),
             Kind::Switch => (matches!(value, "" | "0" | "1"), String::from("0 or 1")),
             Kind::Seconds => {
                 let seconds = value.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
@@ -185,6 +199,15 @@ pub fn finalize_report_after(lookup: impl Fn(&str) -> Option<String>) -> Duratio
     seconds(lookup, FINALIZE_REPORT_SECONDS).unwrap_or(FINALIZE_REPORT_AFTER)
 }
 
+/// The error handler that the predefined communicators start with.
+pub fn initial_handler(lookup: impl Fn(&str) -> Option<String>) -> ErrorHandler {
+    match lookup(INITIAL_ERRHANDLER).as_deref().map(str::trim) {
+        Some("mpi_errors_abort") => ErrorHandler::Abort,
+        Some("mpi_errors_return") => ErrorHandler::Return,
+        _ => ErrorHandler::Fatal,
+    }
+}
+
 fn seconds(lookup: impl Fn(&str) -> Option<String>, name: &str) -> Option<Duration> {
     lookup(name)?.trim().parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok())
 }
@@ -209,10 +232,18 @@ mod tests {
             (BLOCKED_REPORT_SECONDS, "inf"),
             ("MPI_ALLOW_SINGLETON", "yes"),
             ("MPI_PMI_TIMEOUT", "0"),
+            (INITIAL_ERRHANDLER, "foo"),
         ] {
             let error = check_all(|n| (n == name).then(|| value.to_owned())).unwrap_err();
             assert_eq!((error.name, error.value.as_str()), (name, value));
         }
+    }
+
+    #[test]
+    fn the_first_error_handler_is_the_one_named() {
+        let with = |value: &'static str| format!("{:?}", initial_handler(move |_| Some(value.to_owned())));
+        assert_eq!(HANDLERS.map(with), ["Fatal", "Abort", "Return"]);
+        assert!(matches!(initial_handler(|_| None), ErrorHandler::Fatal));
     }
 
     #[test]

@@ -27,12 +27,17 @@ pub(crate) enum StartError {
     /// No transport opens; each with its reason.
     #[error("no transport can be opened: {0}")]
     Transports(String),
+    /// A transport's setting.
+    #[error("{0}")]
+    Transport(String),
     #[error(transparent)]
     Engine(#[from] Error),
 }
 
 pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result<Process, StartError> {
     settings::check_all(settings::lookup)?;
+    backends.iter().try_for_each(|b| b.check(settings::lookup)).map_err(StartError::Transport)?;
+    let handler = settings::initial_handler(settings::lookup);
     let algorithms = algorithms()?;
     let wanted = settings::lookup(settings::BTL);
     let selection = select(backends, wanted.as_deref())?;
@@ -84,10 +89,15 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result
     let beyond = Arc::new(Beyond::new(own, foreign, client, kind, engine.clone(), env, report, wide));
     let others = Some(beyond.clone());
     let predefined = Predefined::with_others(engine.clone(), me, boot.size, node, algorithms, others)?;
+    predefined.world.set_error_handler(handler.clone());
+    predefined.self_comm.set_error_handler(handler.clone());
     control::start(&boot.client, &engine, &beyond.foreign);
     boot.client.started()?;
     // The parents wait for this, once all have started.
     let parent = boot.parent.as_ref().map(|port| predefined.world.join_parent(&beyond, port)).transpose()?;
+    if let Some(parent) = &parent {
+        parent.set_error_handler(handler);
+    }
     Ok(Process {
         predefined,
         engine,

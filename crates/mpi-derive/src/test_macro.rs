@@ -65,7 +65,9 @@ pub(crate) fn expand(wishes: &Wishes, function: &ItemFn) -> syn::Result<TokenStr
         ReturnType::Default => quote!(let () = #call;),
         ReturnType::Type(..) => quote! {
             if let ::core::result::Result::Err(error) = #call {
-                ::std::panic!("the test returned an error: {:?}", error);
+                #[allow(unused_imports)]
+                use #mpi::ext::testing::{ByDebug as _, ByDisplay as _};
+                ::std::panic!("the test returned an error: {}", (&#mpi::ext::testing::Told(&error)).told());
             }
         },
     };

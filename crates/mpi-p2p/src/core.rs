@@ -403,7 +403,8 @@ impl State {
     pub fn error_of(&self, i: u32, class: ErrorClass, detail: impl Into<String>) -> Error {
         let slot = &self.requests[i];
         let outgoing = slot.kind == Kind::Send;
-        let mut e = self.error_on(slot.context, if outgoing { "send" } else { "receive" }, class, detail);
+        let op = if outgoing { slot.mode.operation() } else { "receive" };
+        let mut e = self.error_on(slot.context, op, class, detail);
         e.peer = Some(slot.key.source);
         e.tag = Some(slot.key.tag);
         e.outgoing = outgoing;

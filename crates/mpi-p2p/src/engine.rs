@@ -161,7 +161,7 @@ impl Engine {
         mode: SendMode,
     ) -> Result<(), Error> {
         match core.state.isend(&cx.face, dest, tag, buf, mode, None) {
-            Ok(id) => self.wait_until(core, ForRequest { id, op: "send" }).map(|_| ()),
+            Ok(id) => self.wait_until(core, ForRequest { id, op: mode.operation() }).map(|_| ()),
             Err(e) => {
                 self.shared.leave(core);
                 Err(e)

@@ -57,6 +57,7 @@ pub use engine::Engine;
 pub use error::{Error, ErrorClass, ErrorFacts};
 /// What is written down for `mpiexec --stats` and its kin.
 pub use mpi_record as record;
+pub use recv::FINALISED;
 pub use report::{Blocked, Fatal, Report, Waiting};
 pub use request::{AllocFn, RequestId};
 pub use requests_api::Completed;

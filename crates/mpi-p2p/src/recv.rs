@@ -339,7 +339,8 @@ pub(crate) fn no_rank(face: &Face, rank: i32, op: &'static str) -> Error {
 }
 
 /// What is said of an operation after the engine was closed.
-pub(crate) const FINALISED: &str = "MPI is finalised";
+pub const FINALISED: &str = "MPI is finalised (finalize was called, or the value that initialisation gave was \
+                             dropped: keep it as long as MPI is used)";
 
 /// An operation after the engine was closed.
 #[cold]

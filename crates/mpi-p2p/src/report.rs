@@ -101,7 +101,7 @@ impl fmt::Display for Waiting {
         write_source(f, self.source)?;
         f.write_str(" ")?;
         write_tag(f, self.tag)?;
-        write!(f, " ({} bytes)", self.bytes)
+        write!(f, " ({} byte{})", self.bytes, if self.bytes == 1 { "" } else { "s" })
     }
 }
 
@@ -120,7 +120,8 @@ impl fmt::Display for Blocked {
             write_tag(f, tag)?;
         }
         if self.others > 0 {
-            write!(f, ", and {} further operations", self.others)?;
+            let s = if self.others == 1 { "" } else { "s" };
+            write!(f, ", and {} further operation{s}", self.others)?;
         }
         match self.unexpected {
             0 => f.write_str("; no unexpected message is here"),

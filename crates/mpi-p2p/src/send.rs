@@ -128,9 +128,9 @@ impl State {
         buf: &SendBuf<'_>,
         mode: SendMode,
     ) -> Result<u32, Error> {
-        let Some(&ep) = face.peers.get(dest as usize) else { return Err(no_rank(face, dest as i32, "send")) };
+        let Some(&ep) = face.peers.get(dest as usize) else { return Err(no_rank(face, dest as i32, mode.operation())) };
         if self.closed {
-            return Err(after_the_end(face, "send"));
+            return Err(after_the_end(face, mode.operation()));
         }
         let i = self.requests.alloc(Kind::Send);
         let slot = &mut self.requests[i];

@@ -54,6 +54,19 @@ pub enum SendMode {
     Ready,
 }
 
+impl SendMode {
+    /// The operation, as people say it.
+    #[must_use]
+    pub const fn operation(self) -> &'static str {
+        match self {
+            SendMode::Standard => "send",
+            SendMode::Buffered => "buffered send",
+            SendMode::Synchronous => "synchronous send",
+            SendMode::Ready => "ready send",
+        }
+    }
+}
+
 /// What became of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {

@@ -34,6 +34,30 @@ const TRACES: &[Trace] = &[
         advice: "use srun --mpi=pmi2 PROGRAM, or mpiexec -n N PROGRAM inside the allocation",
     },
     Trace {
+        launcher: "MVAPICH's mpirun_rsh or mpiexec",
+        names: &["MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE", "MVP_COMM_WORLD_RANK"],
+        above_one: None,
+        advice: "start it with this project's mpiexec: mpiexec -n N PROGRAM",
+    },
+    Trace {
+        launcher: "PALS (HPE Cray's mpiexec or aprun)",
+        names: &["PALS_RANKID", "PALS_LOCAL_RANKID", "ALPS_APP_PE"],
+        above_one: None,
+        advice: "use this project's mpiexec inside the allocation: mpiexec -n N PROGRAM",
+    },
+    Trace {
+        launcher: "Flux",
+        names: &["FLUX_JOB_SIZE", "FLUX_TASK_RANK"],
+        above_one: Some("FLUX_JOB_SIZE"),
+        advice: "use flux run -o pmi=simple PROGRAM, or mpiexec -n N PROGRAM inside the allocation",
+    },
+    Trace {
+        launcher: "jsrun (IBM Spectrum LSF)",
+        names: &["JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"],
+        above_one: Some("JSM_NAMESPACE_SIZE"),
+        advice: "use this project's mpiexec inside the allocation: mpiexec -n N PROGRAM",
+    },
+    Trace {
         launcher: "MPICH's or Intel's mpiexec",
         names: &["PMI_RANK", "PMI_SIZE", "HYDI_CONTROL_FD", "MPI_LOCALNRANKS"],
         above_one: None,
@@ -90,6 +114,11 @@ mod tests {
             (&[("PMIX_RANK", "0"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")], "PMIx", "--mpi=pmi2"),
             (&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "1")], "Slurm", "srun --mpi=pmi2"),
             (&[("SLURM_NTASKS", "8")], "Slurm", "mpiexec -n N"),
+            (&[("MV2_COMM_WORLD_SIZE", "2")], "MVAPICH", "mpiexec -n N"),
+            (&[("MVP_COMM_WORLD_RANK", "0")], "MVAPICH", "mpiexec -n N"),
+            (&[("PALS_RANKID", "1")], "PALS", "mpiexec -n N"),
+            (&[("FLUX_JOB_SIZE", "4"), ("FLUX_TASK_RANK", "0")], "Flux", "flux run"),
+            (&[("JSM_NAMESPACE_SIZE", "4")], "jsrun", "mpiexec -n N"),
             (&[("PMI_RANK", "1"), ("PMI_SIZE", "2")], "MPICH", "mpiexec -n N"),
         ] {
             let error = verdict(pairs).unwrap_err();
@@ -102,6 +131,7 @@ mod tests {
     fn a_single_process_is_no_mistake() {
         assert_eq!(verdict(&[]), Ok(()));
         assert_eq!(verdict(&[("SLURM_NTASKS", "1"), ("SLURM_PROCID", "0")]), Ok(()));
+        assert_eq!(verdict(&[("FLUX_JOB_SIZE", "1"), ("FLUX_TASK_RANK", "0")]), Ok(()));
         assert_eq!(verdict(&[("SLURM_NTASKS", "8"), ("MPI_ALLOW_SINGLETON", "1")]), Ok(()));
         assert_eq!(verdict(&[("OMPI_COMM_WORLD_SIZE", "4"), ("MPI_ALLOW_SINGLETON", "1")]), Ok(()));
         assert!(verdict(&[("MPI_ALLOW_SINGLETON", "yes")]).unwrap_err().contains("MPI_ALLOW_SINGLETON"));

@@ -72,6 +72,8 @@ pub fn abort_words(code: i32, message: &str) -> String {
         error if error.starts_with("MPI_ERR_") || error.starts_with("MPIX_ERR_") => {
             format!("failed with {error}")
         }
+        // Where it was called, not why.
+        place if place.starts_with("on \"") => format!("called abort({code}) {place}"),
         message => format!("called abort({code}): {message}"),
     }
 }
@@ -100,6 +102,7 @@ mod tests {
     fn an_error_is_told_by_its_class() {
         let words = super::abort_words;
         assert_eq!(words(7, " "), "called abort(7)");
+        assert_eq!(words(7, "on \"grid\""), "called abort(7) on \"grid\"");
         assert_eq!(words(7, "why"), "called abort(7): why");
         assert_eq!(words(4, "MPI_ERR_TAG: send: tag -5"), "failed with MPI_ERR_TAG: send: tag -5");
     }

@@ -167,7 +167,10 @@ impl Client for Singleton {
         match self.launcher.get() {
             // It prints the message.
             Some(launcher) => launcher.abort(code, message),
-            None => eprintln!("{}", crate::abort_words(code, message)),
+            None => {
+                let (pid, words) = (std::process::id(), crate::abort_words(code, message));
+                eprintln!("mpi: rank 0 of a job of its own (pid {pid}) {words}");
+            }
         }
     }
 

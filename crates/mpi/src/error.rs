@@ -74,7 +74,7 @@ pub(crate) fn fatal_datatype(operation: &'static str, fault: &DatatypeError) -> 
 /// Ends the job because the program asked for it.
 #[cold]
 pub(crate) fn abort_called(comm: &Comm, code: c_int) -> ! {
-    mpi_comm::abort(code, &format!("abort({code}) called on \"{}\"", comm.name()))
+    mpi_comm::abort(code, &format!("on \"{}\"", comm.name()))
 }
 
 /// Ends the job if a panic unwinds: its message is out, and what it leaves running uses memory that is about to go.

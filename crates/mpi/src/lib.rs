@@ -119,11 +119,22 @@ pub type Address = ffi::MPI_Aint;
 #[derive(thiserror::Error, Debug)]
 pub enum MpiError {
     /// Not all processes started.
-    #[error("{0} of {1} processes could not be spawned")]
+    #[error(fmt = not_spawned)]
     Spawn(Rank, Rank),
     /// A program or an argument holds a byte of value 0, which no program can receive.
     #[error("a program or an argument of it holds a byte of value 0")]
     StringNul(#[from] std::ffi::NulError),
+}
+
+fn not_spawned(failed: &Rank, all: &Rank, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    match all {
+        0 => f.write_str("no process was to be spawned: a call starts 1 or more"),
+        1 => f.write_str("the process could not be spawned (`mpi::ext` has `try_spawn`, whose error says why)"),
+        _ => write!(
+            f,
+            "{failed} of {all} processes could not be spawned (`mpi::ext` has `try_spawn`, whose error says why)"
+        ),
+    }
 }
 
 /// The transports that are compiled in.

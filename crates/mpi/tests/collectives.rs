@@ -10,14 +10,14 @@ use mpi::collective::SystemOperation;
 use mpi::ffi::{self, *};
 use mpi::topology::{Color, InterCommunicator, SimpleCommunicator};
 use mpi::traits::*;
-use support::{Case, case};
+use support::{Case, ERROR_STATUS, case};
 
 const CASES: &[Case] = &[
     case("between_groups", between_groups).on(&[2, 3, 8]),
     case("neighbors", neighbors).on(&[1, 2, 3, 8]),
     case("persistent", persistent).on(&[2, 3, 8]),
     case("disagreement", disagreement).on(&[2, 3]).fails(
-        13,
+        ERROR_STATUS,
         &["the ranks disagree", "rank 0 calls broadcast with root 0", "calls allreduce of 8 bytes"],
     ),
 ];

@@ -13,7 +13,7 @@ use mpi::attribute::CommAttribute;
 use mpi::datatype::{MutView, UserDatatype, View};
 use mpi::request::scope;
 use mpi::traits::*;
-use support::{Case, case};
+use support::{Case, ERROR_STATUS, case};
 
 const CASES: &[Case] = &[
     case("level_single", || level(Threading::Single)).on(&[2]).over(&["shm"]),
@@ -30,7 +30,7 @@ const CASES: &[Case] = &[
     case("waited_for_who_never_comes", waited_for_who_never_comes)
         .on(&[2])
         .over(&["shm"])
-        .fails(100, &["from rank 1", "it has ended without initialising MPI"]),
+        .fails(ERROR_STATUS, &["from rank 1", "it has ended without initialising MPI"]),
     case("state_of_the_process", state_of_the_process).on(&[2]),
 ];
 

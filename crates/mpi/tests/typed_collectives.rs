@@ -9,7 +9,7 @@ use mpi::datatype::{Partition, PartitionMut};
 use mpi::ffi;
 use mpi::traits::*;
 use mpi::{Count, Rank};
-use support::{Case, case};
+use support::{Case, ERROR_STATUS, case};
 
 const CASES: &[Case] = &[
     case("rooted_collectives", rooted_collectives),
@@ -19,7 +19,7 @@ const CASES: &[Case] = &[
     case("reductions_of_other_widths", reductions_of_other_widths),
     case("reduction_that_does_not_fit", reduction_that_does_not_fit)
         .on(&[2])
-        .fails(3, &["does not fit", "i8"]),
+        .fails(ERROR_STATUS, &["does not fit", "i8"]),
     case("user_operations", user_operations),
 ];
 

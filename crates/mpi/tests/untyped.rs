@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use mpi::ffi::*;
 use mpi::traits::*;
-use support::{Case, case};
+use support::{Case, ERROR_STATUS, case};
 
 const CASES: &[Case] = &[
     case("persistent_requests", persistent_requests),
@@ -18,7 +18,7 @@ const CASES: &[Case] = &[
     case("half_a_weighted_graph", half_a_weighted_graph)
         .on(&[1])
         .over(&["shm"])
-        .fails(13, &["edges of one direction have weights"]),
+        .fails(ERROR_STATUS, &["edges of one direction have weights"]),
     case("hints_of_a_spawn", hints_of_a_spawn).on(&[1, 2]).over(&["tcp", "shm,tcp"]),
     case("hints_of_each_program", hints_of_each_program).on(&[1]).over(&["tcp"]),
 ];

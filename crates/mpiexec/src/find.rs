@@ -62,8 +62,13 @@ fn usable(path: &Path) -> Result<bool, String> {
 
 fn not_found(name: &OsStr, candidates: &[PathBuf], here: &Path) -> String {
     if name.as_bytes().contains(&b'/') {
-        let tried: Vec<_> = candidates.iter().map(|c| c.display().to_string()).collect();
-        return format!("no such file: {}", tried.join(", "));
+        let mut tried: Vec<_> = candidates.iter().map(|c| c.display().to_string()).collect();
+        tried.dedup();
+        // An absolute path has been named already.
+        return match tried.as_slice() {
+            [one] if Path::new(one) == Path::new(name) => String::from("there is no such file"),
+            several => format!("there is no file {}", several.join(", nor ")),
+        };
     }
     if here.join(name).exists() {
         return format!("not in PATH; it is in this directory: write ./{}", name.to_string_lossy());

@@ -369,7 +369,7 @@ impl Comm {
 
     #[cold]
     fn over(&self, op: &'static str) -> Error {
-        self.attach(Error::new(ErrorClass::Other, op, "MPI is finalised"))
+        self.attach(Error::new(ErrorClass::Other, op, mpi_p2p::FINALISED))
     }
 
     /// An error under this communicator's name.

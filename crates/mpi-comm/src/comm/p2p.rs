@@ -59,7 +59,7 @@ impl Comm {
 
     #[inline]
     fn send_now(&self, dest: Dest, tag: i32, buf: SendBuf<'_>, mode: SendMode) -> Result<(), Error> {
-        match self.outgoing("send", dest, tag, buf.datatype())? {
+        match self.outgoing(mode.operation(), dest, tag, buf.datatype())? {
             Some(rank) => self.engine().send(self.context(), rank, tag, buf, mode),
             None => Ok(()),
         }
@@ -101,7 +101,7 @@ impl Comm {
 
     #[inline]
     fn isend_now(&self, dest: Dest, tag: i32, buf: SendBuf<'_>, mode: SendMode) -> Result<RequestId, Error> {
-        match self.outgoing("send", dest, tag, buf.datatype())? {
+        match self.outgoing(mode.operation(), dest, tag, buf.datatype())? {
             Some(rank) => self.engine().isend(self.context(), rank, tag, buf, mode),
             None => self.complete(Status::EMPTY),
         }
@@ -280,7 +280,7 @@ impl Comm {
         buf: SendBuf<'_>,
         mode: SendMode,
     ) -> Result<RequestId, Error> {
-        match self.outgoing("send", dest, tag, buf.datatype())? {
+        match self.outgoing(mode.operation(), dest, tag, buf.datatype())? {
             Some(rank) => self.engine().send_init(self.context(), rank, tag, buf, mode),
             None => Ok(self.complete_each(Status::EMPTY)),
         }

@@ -21,6 +21,7 @@ pub struct Launch {
     variables: Vec<(&'static str, &'static str)>,
     status: i32,
     says: Vec<&'static str>,
+    says_once: Vec<&'static str>,
     silent: bool,
     seconds: &'static str,
     /// What two runs print is to pass this.
@@ -39,6 +40,7 @@ impl Launch {
             variables,
             status: 0,
             says,
+            says_once: Vec::new(),
             silent: false,
             seconds: TIMEOUT_SECONDS,
             prints: None,
@@ -70,6 +72,11 @@ impl Launch {
     /// Text that stderr contains.
     pub fn says(mut self, text: &'static str) -> Launch {
         self.says.push(text);
+        self
+    }
+    /// Text that stderr contains once, whatever the number of ranks.
+    pub fn says_once(mut self, text: &'static str) -> Launch {
+        self.says_once.push(text);
         self
     }
     /// Nothing on stderr.
@@ -115,6 +122,9 @@ impl Launch {
         }
         for text in self.says.iter().filter(|text| !err.contains(**text)) {
             faults.push(format!("stderr does not say {text:?}"));
+        }
+        for text in self.says_once.iter().filter(|text| err.matches(**text).count() != 1) {
+            faults.push(format!("stderr does not say {text:?} exactly once"));
         }
         if self.silent && !err.is_empty() {
             faults.push(String::from("stderr is not empty"));

@@ -159,7 +159,7 @@ fn launches() -> Vec<Launch> {
         Launch::of("panics", 3).ends(101).says("on purpose"),
         Launch::of("aborts", 2).ends(7).says("rank 1"),
         Launch::of("leaves", 2).ends(1),
-        Launch::of("is_fatal", 2).ends(6).says("rank 2 is not in the communicator of size 2"),
+        Launch::of("is_fatal", 2).ends(1).says("rank 2 is not in the communicator of size 2"),
         Launch::of("blocked", 2).with("MPI_BLOCKED_REPORT_SECONDS", "1").says("\"MPI_COMM_WORLD\""),
         Launch::of("finalizes_late", 2)
             .with("MPI_FINALIZE_REPORT_SECONDS", "0.5")
@@ -171,6 +171,13 @@ fn launches() -> Vec<Launch> {
             .with("MPI_BLOCKED_REPORT_SECONDS", "soon")
             .ends(3)
             .says("MPI_BLOCKED_REPORT_SECONDS=\"soon\""),
+        Launch::of("hello", 2).named("bad_cma").with("MPI_SHM_CMA", "maybe").ends(3).says_once("MPI_SHM_CMA=\"maybe\""),
+        Launch::of("hello", 2).named("bad_iface").with("MPI_IFACE", "nix").ends(3).says_once("MPI_IFACE=\"nix\""),
+        Launch::of("hello", 3)
+            .named("bad_handler")
+            .with("MPI_INITIAL_ERRHANDLER", "foo")
+            .ends(3)
+            .says_once("MPI_INITIAL_ERRHANDLER=\"foo\": expected mpi_errors_are_fatal"),
         Launch::of("hello", 0).named("foreign").with("OMPI_COMM_WORLD_SIZE", "4").ends(3).says("Open MPI"),
         Launch::of("spawns", 2).named("spawns_1").silent(),
         Launch::of("spawns", 1).named("spawns_8").with("MPI_TEST_CHILDREN", "8").silent(),
@@ -227,7 +234,7 @@ fn launches() -> Vec<Launch> {
             .for_at_most("4")
             .ends(124)
             .says("accept waits for a connection on port mpi-tcp/"),
-        Launch::of("uninitialised", 0).ends(16).says("world: MPI is not initialised"),
-        Launch::of("finalised", 0).ends(16).says("world: MPI is finalised"),
+        Launch::of("uninitialised", 0).ends(1).says("world: MPI is not initialised"),
+        Launch::of("finalised", 0).ends(1).says("world: MPI is finalised"),
     ]
 }

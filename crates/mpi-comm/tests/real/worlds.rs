@@ -233,6 +233,11 @@ fn spawn_fails() {
     spawn_error(&world, hinted("host", "elsewhere"), Spawn, &["elsewhere"]);
     spawn_error(&world, hinted("soft", "no number"), Arg, &["soft"]);
     spawn_error(&world, hinted("file", "/no/such/hints"), Arg, &["/no/such/hints"]);
+    let error = world.spawn(0, &[named("/no/such/program")]).unwrap_err();
+    assert_eq!(error.to_string().matches("/no/such/program").count(), 1, "{error}");
+    let none = SpawnCommand { count: 0, ..named("true") };
+    let error = world.spawn(0, &[none]).unwrap_err();
+    assert!(error.class == Arg && error.detail.contains("0 processes; a call starts 1 to"), "{error}");
     let too_many = SpawnCommand { count: 100_000, ..named("true") };
     spawn_error(&world, too_many, Arg, &["100001 processes"]);
     let negative = SpawnCommand { count: -1, ..named("true") };
@@ -387,7 +392,9 @@ fn leaves_nothing() {
             if !alone {
                 command.args(["-n", "1"]).arg(&me);
             }
-            command.args(["rank", "family"]).stdout(Stdio::piped()).stderr(Stdio::null());
+            let says_why = alone && victim == "launcher";
+            let err = if says_why { Stdio::piped() } else { Stdio::null() };
+            command.args(["rank", "family"]).stdout(Stdio::piped()).stderr(err);
             let mut started = command.spawn().unwrap();
             let mut line = String::new();
             BufReader::new(started.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -408,7 +415,10 @@ fn leaves_nothing() {
                 );
                 std::thread::sleep(Duration::from_millis(10));
             }
-            assert!(!started.wait().unwrap().success());
+            let ended = started.wait_with_output().unwrap();
+            assert!(!ended.status.success());
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert!(!says_why || said.contains("mpiexec, which watched over the job, is gone"), "{said:?}");
         }
     }
 }

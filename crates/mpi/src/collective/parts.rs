@@ -46,6 +46,24 @@ fn divisible(comm: &Comm, count: usize) -> usize {
     count - count % (comm.target_size() as usize).max(1)
 }
 
+/// The error of a collective on a buffer of `count` elements that were no equal part for each rank says so.
+#[inline]
+pub(super) fn with_parts<T>(comm: &Comm, count: usize, result: Result<T, Error>) -> Result<T, Error> {
+    result.map_err(|error| of_parts(comm, count, error))
+}
+
+#[cold]
+fn of_parts(comm: &Comm, count: usize, mut error: Error) -> Error {
+    let ranks = comm.target_size() as usize;
+    if count != divisible(comm, count) {
+        let s = if count == 1 { "" } else { "s" };
+        let each = count / ranks.max(1);
+        let more = format!("; the buffer has {count} element{s}, which is {each} for each of {ranks} ranks");
+        error.detail.push_str(&more);
+    }
+    error
+}
+
 /// Counts and displacements without the limit of [`Count`].
 pub(crate) struct Parts {
     counts: Vec<usize>,
@@ -125,10 +143,10 @@ pub(crate) fn is_root(comm: &Comm, root: Root) -> bool {
 ///
 /// # Errors
 /// `Root` elsewhere.
-pub(crate) fn only_root(comm: &Comm, root: Root) -> Result<(), Error> {
+pub(crate) fn only_root(op: &'static str, comm: &Comm, root: Root) -> Result<(), Error> {
     match is_root(comm, root) {
         true => Ok(()),
-        false => Err(wrong_root(comm, "only the root calls the method named `_root`", root)),
+        false => Err(wrong_root(op, comm, "only the root calls the method named `_root`", root)),
     }
 }
 
@@ -136,22 +154,22 @@ pub(crate) fn only_root(comm: &Comm, root: Root) -> Result<(), Error> {
 ///
 /// # Errors
 /// `Root` on the root.
-pub(super) fn not_root(comm: &Comm, root: Root) -> Result<(), Error> {
+pub(super) fn not_root(op: &'static str, comm: &Comm, root: Root) -> Result<(), Error> {
     match is_root(comm, root) {
         false => Ok(()),
-        true => Err(wrong_root(comm, "the root calls the method named `_root`", root)),
+        true => Err(wrong_root(op, comm, "the root calls the method named `_root`", root)),
     }
 }
 
 #[cold]
-fn wrong_root(comm: &Comm, rule: &str, root: Root) -> Error {
+fn wrong_root(op: &'static str, comm: &Comm, rule: &str, root: Root) -> Error {
     let root = match root {
         Root::Root => String::from("of this group"),
         Root::Null => String::from("in the other group"),
         Root::Rank(rank) => format!("rank {}", rank as Rank),
     };
     let detail = format!("{rule}: this is rank {}, and the root is {root}", comm.rank());
-    on(comm, Error::new(ErrorClass::Root, "collective", detail))
+    on(comm, Error::new(ErrorClass::Root, op, detail))
 }
 
 /// The send buffer of a reduction that is scattered holds one part for each rank.

@@ -68,6 +68,36 @@ fn on_rank(body: impl FnOnce(&dyn Fn() -> &'static SimpleCommunicator)) {
     }
 }
 
+/// The error of a test, in words: as people are to read it where it can say so, else as programmers do. Only the code
+/// that the attribute generates uses it; which of the two traits has the method is decided by how far the compiler
+/// has to look.
+#[derive(Debug)]
+pub struct Told<'a, E>(pub &'a E);
+
+/// An error that is a text for people.
+pub trait ByDisplay {
+    /// The text.
+    fn told(&self) -> String;
+}
+
+/// An error that is none.
+pub trait ByDebug {
+    /// The text.
+    fn told(&self) -> String;
+}
+
+impl<E: std::fmt::Display> ByDisplay for Told<'_, E> {
+    fn told(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+impl<E: std::fmt::Debug> ByDebug for &Told<'_, E> {
+    fn told(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
 #[track_caller]
 fn harness(path: &str, launcher: &Path, ranks: u32, timeout_seconds: u32) {
     let me = env::current_exe().expect("a running program has a path");

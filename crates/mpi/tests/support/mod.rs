@@ -57,6 +57,8 @@ pub enum Expect {
     Picture(&'static [&'static str]),
 }
 
+/// Status of a job that an MPI error ended.
+pub const ERROR_STATUS: i32 = 1;
 pub const BOTH: &[&str] = &["shm", "tcp"];
 pub const FEW: &[u32] = &[1, 2, 3, 5];
 

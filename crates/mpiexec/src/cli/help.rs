@@ -15,7 +15,7 @@ environment variable (MPIEXEC_ and its name: MPIEXEC_TIMEOUT=60) and in the conf
 ($MPIEXEC_CONFIG, else ~/.config/mpiexec.conf; lines such as timeout = 60).
 ";
 
-/// The exit statuses, in the help and nowhere else.
+/// The exit statuses; the README shows the same table.
 const STATUSES: &str = "
 Exit status:
     all ranks exit 0                                             0
@@ -23,6 +23,7 @@ Exit status:
     a rank dies of signal S                                      128+S
     a rank calls abort(CODE)                                     CODE & 255, and 1 where that is 0
     a rank panics                                                101
+    an MPI call fails (and its error handler is the default one) 1
     a rank exits 0 without finalizing while others go on         1
     usage or placement error, nothing started                    2
     launch, connection or protocol error                         3

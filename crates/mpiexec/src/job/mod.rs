@@ -144,6 +144,10 @@ impl<'a> Running<'a> {
         let node_size = plan.ranks_of(here).count().clamp(1, size.max(1));
         let mut remarks = Vec::new();
         let mut reports = Reports::new(&job.wanted, &mut remarks);
+        // The ranks write to pipes, and only the launcher knows whether those end in a terminal. What the user sets wins.
+        let terminal = if std::io::IsTerminal::is_terminal(&std::io::stderr()) { "1" } else { "0" };
+        let mut env = vec![(String::from("MPI_STDERR_TERMINAL"), String::from(terminal))];
+        env.extend(job.env.iter().cloned());
         let common = Common {
             segment: segment(node_size, &mut streams),
             records: reports.world(0, size, &mut remarks),
@@ -151,7 +155,7 @@ impl<'a> Running<'a> {
             node_size,
             several: plan.hosts.len() > 1,
             environment: None,
-            env: job.env.clone(),
+            env,
             errhandler: job.errhandler.clone(),
             scrub: start::foreign_variables(),
             open_files,

@@ -256,7 +256,11 @@ impl Running<'_> {
         self.watch_control(rank);
         if incoming.ended || !flushed {
             let Some(r) = self.ranks.get_mut(rank) else { return };
-            r.control = None;
+            if let Some(control) = r.control.take() {
+                // Closing is not enough where the descriptor came from a process that started this launcher: it is
+                // open twice, and an ended channel would be reported for ever.
+                let _ = self.epoll.delete(&control);
+            }
             if r.foreign && r.end.is_none() {
                 self.foreign_gone(rank);
             }

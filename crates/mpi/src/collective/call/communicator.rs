@@ -6,7 +6,7 @@ use mpi_p2p::{Error, RequestId};
 
 use crate::collective::convert::reduce_into;
 use crate::collective::operation::{Operation, core_op};
-use crate::collective::parts::{Parts, data, even, even_data, one_part};
+use crate::collective::parts::{Parts, data, even, even_data, one_part, with_parts};
 use crate::datatype::traits::*;
 use crate::datatype::{core_type, recv_buf};
 
@@ -20,7 +20,8 @@ where
     R: ?Sized + BufferMut,
 {
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
-    comm.allgather(data(sendbuf, &s), even(comm, recvbuf, &r))
+    let room = even(comm, recvbuf, &r);
+    with_parts(comm, recvbuf.count_usize(), comm.allgather(data(sendbuf, &s), room))
 }
 
 pub(crate) fn all_gather_varcount_into<S, R>(comm: &Comm, sendbuf: &S, recvbuf: &mut R) -> Result<(), Error>
@@ -39,7 +40,9 @@ where
     R: ?Sized + BufferMut,
 {
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
-    comm.alltoall(Buf(even_data(comm, sendbuf, &s)), even(comm, recvbuf, &r))
+    let room = even(comm, recvbuf, &r);
+    let call = comm.alltoall(Buf(even_data(comm, sendbuf, &s)), room);
+    with_parts(comm, recvbuf.count_usize(), call)
 }
 
 pub(crate) fn all_to_all_varcount_into<S, R>(comm: &Comm, sendbuf: &S, recvbuf: &mut R) -> Result<(), Error>
@@ -123,7 +126,8 @@ where
     R: ?Sized + BufferMut,
 {
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
-    comm.iallgather(data(sendbuf, &s), even(comm, recvbuf, &r))
+    let room = even(comm, recvbuf, &r);
+    with_parts(comm, recvbuf.count_usize(), comm.iallgather(data(sendbuf, &s), room))
 }
 
 pub(crate) fn immediate_all_gather_varcount_into<S, R>(
@@ -150,7 +154,9 @@ where
     R: ?Sized + BufferMut,
 {
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
-    comm.ialltoall(Buf(even_data(comm, sendbuf, &s)), even(comm, recvbuf, &r))
+    let room = even(comm, recvbuf, &r);
+    let call = comm.ialltoall(Buf(even_data(comm, sendbuf, &s)), room);
+    with_parts(comm, recvbuf.count_usize(), call)
 }
 
 pub(crate) fn immediate_all_to_all_varcount_into<S, R>(

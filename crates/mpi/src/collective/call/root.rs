@@ -8,7 +8,7 @@ use mpi_p2p::{Error, RequestId};
 
 use crate::collective::convert;
 use crate::collective::operation::{Operation, core_op};
-use crate::collective::parts::{Parts, data, even, even_data, not_root, only_root};
+use crate::collective::parts::{Parts, data, even, even_data, not_root, only_root, with_parts};
 use crate::datatype::traits::*;
 use crate::datatype::{core_type, recv_buf};
 
@@ -24,7 +24,7 @@ pub(crate) fn gather_into<S>(comm: &Comm, root: Root, sendbuf: &S) -> Result<(),
 where
     S: ?Sized + Buffer,
 {
-    not_root(comm, root)?;
+    not_root("gather", comm, root)?;
     let s = sendbuf.as_datatype();
     comm.gather(data(sendbuf, &s), None, root)
 }
@@ -39,16 +39,17 @@ where
     S: ?Sized + Buffer,
     R: ?Sized + BufferMut,
 {
-    only_root(comm, root)?;
+    only_root("gather", comm, root)?;
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
-    comm.gather(data(sendbuf, &s), Some(even(comm, recvbuf, &r)), root)
+    let room = Some(even(comm, recvbuf, &r));
+    with_parts(comm, recvbuf.count_usize(), comm.gather(data(sendbuf, &s), room, root))
 }
 
 pub(crate) fn gather_varcount_into<S>(comm: &Comm, root: Root, sendbuf: &S) -> Result<(), Error>
 where
     S: ?Sized + Buffer,
 {
-    not_root(comm, root)?;
+    not_root("gatherv", comm, root)?;
     let s = sendbuf.as_datatype();
     comm.gatherv(data(sendbuf, &s), None, root)
 }
@@ -63,7 +64,7 @@ where
     S: ?Sized + Buffer,
     R: ?Sized + PartitionedBufferMut,
 {
-    only_root(comm, root)?;
+    only_root("gatherv", comm, root)?;
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
     let parts = Parts::of(comm, recvbuf)?;
     let room = parts.recv(comm, recvbuf, &r)?;
@@ -74,7 +75,7 @@ pub(crate) fn scatter_into<R>(comm: &Comm, root: Root, recvbuf: &mut R) -> Resul
 where
     R: ?Sized + BufferMut,
 {
-    not_root(comm, root)?;
+    not_root("scatter", comm, root)?;
     let r = recvbuf.as_datatype();
     comm.scatter(None, Buf(recv_buf(recvbuf, &r)), root)
 }
@@ -89,16 +90,17 @@ where
     S: ?Sized + Buffer,
     R: ?Sized + BufferMut,
 {
-    only_root(comm, root)?;
+    only_root("scatter", comm, root)?;
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
-    comm.scatter(Some(even_data(comm, sendbuf, &s)), Buf(recv_buf(recvbuf, &r)), root)
+    let whole = Some(even_data(comm, sendbuf, &s));
+    with_parts(comm, sendbuf.count_usize(), comm.scatter(whole, Buf(recv_buf(recvbuf, &r)), root))
 }
 
 pub(crate) fn scatter_varcount_into<R>(comm: &Comm, root: Root, recvbuf: &mut R) -> Result<(), Error>
 where
     R: ?Sized + BufferMut,
 {
-    not_root(comm, root)?;
+    not_root("scatterv", comm, root)?;
     let r = recvbuf.as_datatype();
     comm.scatterv(None, Buf(recv_buf(recvbuf, &r)), root)
 }
@@ -113,7 +115,7 @@ where
     S: ?Sized + PartitionedBuffer,
     R: ?Sized + BufferMut,
 {
-    only_root(comm, root)?;
+    only_root("scatterv", comm, root)?;
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
     let parts = Parts::of(comm, sendbuf)?;
     let whole = parts.send(comm, sendbuf, &s)?;
@@ -125,7 +127,7 @@ where
     S: ?Sized + Buffer,
     O: Operation,
 {
-    not_root(comm, root)?;
+    not_root("reduce", comm, root)?;
     let s = sendbuf.as_datatype();
     comm.reduce(data(sendbuf, &s), None, core_op(op), root)
 }
@@ -142,7 +144,7 @@ where
     R: ?Sized + BufferMut,
     O: Operation,
 {
-    only_root(comm, root)?;
+    only_root("reduce", comm, root)?;
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
     let (operands, result) = (data(sendbuf, &s), recv_buf(recvbuf, &r));
     let call = |result: RecvBuf<'_>| comm.reduce(operands, Some(result), core_op(op), root);
@@ -165,7 +167,7 @@ pub(crate) fn immediate_gather_into<S>(comm: &Comm, root: Root, sendbuf: &S) -> 
 where
     S: ?Sized + Buffer,
 {
-    not_root(comm, root)?;
+    not_root("gather", comm, root)?;
     let s = sendbuf.as_datatype();
     comm.igather(data(sendbuf, &s), None, root)
 }
@@ -180,10 +182,10 @@ where
     S: ?Sized + Buffer,
     R: ?Sized + BufferMut,
 {
-    only_root(comm, root)?;
+    only_root("gather", comm, root)?;
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
     let room = Some(even(comm, recvbuf, &r));
-    comm.igather(data(sendbuf, &s), room, root)
+    with_parts(comm, recvbuf.count_usize(), comm.igather(data(sendbuf, &s), room, root))
 }
 
 pub(crate) fn immediate_gather_varcount_into<S>(
@@ -194,7 +196,7 @@ pub(crate) fn immediate_gather_varcount_into<S>(
 where
     S: ?Sized + Buffer,
 {
-    not_root(comm, root)?;
+    not_root("gatherv", comm, root)?;
     let s = sendbuf.as_datatype();
     comm.igatherv(data(sendbuf, &s), None, root)
 }
@@ -209,7 +211,7 @@ where
     S: ?Sized + Buffer,
     R: ?Sized + PartitionedBufferMut,
 {
-    only_root(comm, root)?;
+    only_root("gatherv", comm, root)?;
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
     let parts = Parts::of(comm, recvbuf)?;
     let room = Some(parts.recv(comm, recvbuf, &r)?);
@@ -220,7 +222,7 @@ pub(crate) fn immediate_scatter_into<R>(comm: &Comm, root: Root, recvbuf: &mut R
 where
     R: ?Sized + BufferMut,
 {
-    not_root(comm, root)?;
+    not_root("scatter", comm, root)?;
     let r = recvbuf.as_datatype();
     comm.iscatter(None, Buf(recv_buf(recvbuf, &r)), root)
 }
@@ -235,10 +237,10 @@ where
     S: ?Sized + Buffer,
     R: ?Sized + BufferMut,
 {
-    only_root(comm, root)?;
+    only_root("scatter", comm, root)?;
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
     let whole = Some(even_data(comm, sendbuf, &s));
-    comm.iscatter(whole, Buf(recv_buf(recvbuf, &r)), root)
+    with_parts(comm, sendbuf.count_usize(), comm.iscatter(whole, Buf(recv_buf(recvbuf, &r)), root))
 }
 
 pub(crate) fn immediate_scatter_varcount_into<R>(
@@ -249,7 +251,7 @@ pub(crate) fn immediate_scatter_varcount_into<R>(
 where
     R: ?Sized + BufferMut,
 {
-    not_root(comm, root)?;
+    not_root("scatterv", comm, root)?;
     let r = recvbuf.as_datatype();
     comm.iscatterv(None, Buf(recv_buf(recvbuf, &r)), root)
 }
@@ -264,7 +266,7 @@ where
     S: ?Sized + PartitionedBuffer,
     R: ?Sized + BufferMut,
 {
-    only_root(comm, root)?;
+    only_root("scatterv", comm, root)?;
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
     let parts = Parts::of(comm, sendbuf)?;
     let whole = Some(parts.send(comm, sendbuf, &s)?);
@@ -281,7 +283,7 @@ where
     S: ?Sized + Buffer,
     O: Operation,
 {
-    not_root(comm, root)?;
+    not_root("reduce", comm, root)?;
     let s = sendbuf.as_datatype();
     comm.ireduce(data(sendbuf, &s), None, core_op(op), root)
 }
@@ -298,7 +300,7 @@ where
     R: ?Sized + BufferMut,
     O: Operation,
 {
-    only_root(comm, root)?;
+    only_root("reduce", comm, root)?;
     let (s, r) = (sendbuf.as_datatype(), recvbuf.as_datatype());
     let room = Some(recv_buf(recvbuf, &r));
     comm.ireduce(data(sendbuf, &s), room, core_op(op), root)

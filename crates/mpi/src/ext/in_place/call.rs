@@ -112,7 +112,7 @@ pub(super) fn immediate_exclusive_scan_in_place<B: ?Sized + BufferMut, O: Operat
 }
 
 pub(super) fn gather_in_place<B: ?Sized + BufferMut>(comm: &Comm, root: Root, buf: &mut B) -> Core<()> {
-    only_root(comm, root)?;
+    only_root("gather", comm, root)?;
     let r = buf.as_datatype();
     comm.gather(InPlace, Some(even(comm, buf, &r)), root)
 }
@@ -122,13 +122,13 @@ pub(super) fn immediate_gather_in_place<B: ?Sized + BufferMut>(
     root: Root,
     buf: &mut B,
 ) -> Core<RequestId> {
-    only_root(comm, root)?;
+    only_root("gather", comm, root)?;
     let r = buf.as_datatype();
     comm.igather(InPlace, Some(even(comm, buf, &r)), root)
 }
 
 pub(super) fn scatter_in_place<B: ?Sized + BufferMut>(comm: &Comm, root: Root, buf: &mut B) -> Core<()> {
-    only_root(comm, root)?;
+    only_root("scatter", comm, root)?;
     let r = buf.as_datatype();
     comm.scatter(Some(even(comm, buf, &r).as_send()), InPlace, root)
 }
@@ -138,7 +138,7 @@ pub(super) fn immediate_scatter_in_place<B: ?Sized + BufferMut>(
     root: Root,
     buf: &mut B,
 ) -> Core<RequestId> {
-    only_root(comm, root)?;
+    only_root("scatter", comm, root)?;
     let r = buf.as_datatype();
     comm.iscatter(Some(even(comm, buf, &r).as_send()), InPlace, root)
 }
@@ -149,7 +149,7 @@ pub(super) fn reduce_in_place<B: ?Sized + BufferMut, O: Operation>(
     buf: &mut B,
     op: &O,
 ) -> Core<()> {
-    only_root(comm, root)?;
+    only_root("reduce", comm, root)?;
     let r = buf.as_datatype();
     comm.reduce(InPlace, Some(recv_buf(buf, &r)), core_op(op), root)
 }
@@ -160,7 +160,7 @@ pub(super) fn immediate_reduce_in_place<B: ?Sized + BufferMut, O: Operation>(
     buf: &mut B,
     op: &O,
 ) -> Core<RequestId> {
-    only_root(comm, root)?;
+    only_root("reduce", comm, root)?;
     let r = buf.as_datatype();
     comm.ireduce(InPlace, Some(recv_buf(buf, &r)), core_op(op), root)
 }
