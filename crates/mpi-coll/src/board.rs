@@ -11,7 +11,7 @@ use crate::limits::{
 };
 use crate::{Team, errors, small};
 use mpi_datatype::{Op, RecvBuf, SmallScratch, copy};
-use mpi_p2p::{Board, Engine, Error, ErrorClass};
+use mpi_p2p::{Board, Engine, Error, ErrorClass, within};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -116,6 +116,7 @@ pub(crate) fn meet(
     bytes: &[u8],
     each: impl FnMut(usize, &[u8]),
 ) -> Result<(), Error> {
+    within(name);
     e.meet(team.context(), board, kind as u32, bytes).map_err(|e| named(e, name))?;
     look(team, board, (name, kind), bytes.len(), each)
 }
@@ -129,6 +130,7 @@ pub(crate) fn part(
     bytes: &[u8],
     each: impl FnMut(usize, &[u8]),
 ) -> Result<(), Error> {
+    within(name);
     e.part(team.context(), board, kind as u32, bytes).map_err(|e| named(e, name))?;
     look(team, board, (name, kind), bytes.len(), each)
 }
@@ -185,7 +187,7 @@ fn other(
     match brought {
         (kind, bytes) if kind == word => errors::short(team.context(), name, rank, bytes as u64, expected),
         _ => {
-            let mut e = team.error(name, ErrorClass::Other, "the rank is in another collective");
+            let mut e = team.error(name, ErrorClass::Other, format!("the rank is in another collective{}", errors::DISAGREEMENT));
             e.peer = Some(rank as i32);
             e
         }

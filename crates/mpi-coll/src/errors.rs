@@ -18,7 +18,7 @@ pub(crate) fn class(e: &DatatypeError) -> ErrorClass {
 }
 
 /// Where ranks disagree, the error of one of them is a consequence. Checked mode finds it before any data moves.
-const DISAGREEMENT: &str = "; MPI_CHECK=1 names the ranks that disagree";
+pub(crate) const DISAGREEMENT: &str = "; MPI_CHECK=1 names the ranks that disagree";
 
 /// An error of a transfer inside a collective: under the collective's name, without the tag, which is internal.
 #[cold]

@@ -11,7 +11,7 @@ use crate::limits::{
 };
 use crate::{InPlaceOr, Root, Team, board, errors};
 use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, Scratch, SendBuf, SmallScratch, copy};
-use mpi_p2p::{Engine, Error, RequestId, SendMode, Source, Tag, record};
+use mpi_p2p::{Engine, Error, RequestId, SendMode, Source, Tag, record, within};
 
 /// A collective under its name and tag.
 struct Straight<'a> {
@@ -27,6 +27,7 @@ const BOARD: usize = record::ops::algorithm("board");
 /// A collective under its next tag, and by which algorithm, for records.
 macro_rules! straight {
     ($e:ident, $team:ident, $name:literal, $by:literal) => {{
+        within($name);
         record::algorithm(const { record::ops::Op::named($name) }, const { record::ops::algorithm($by) });
         Straight { e: $e, team: $team, name: $name, tag: $team.next_tag() }
     }};

@@ -64,3 +64,4 @@ pub use requests_api::Completed;
 pub use service::{Port, Service};
 pub use status::{SendMode, Source, Status, Tag};
 pub use store::Message;
+pub use waits::within;

@@ -109,10 +109,19 @@ impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} has been blocked for {:.0} s", self.op, self.since.as_secs_f64())?;
         if let Some((name, context)) = &self.comm {
-            write!(f, " on \"{name}\" (context {context})")?;
+            match name.as_str() {
+                "" => write!(f, " on a communicator without a name (context {context})")?,
+                name => write!(f, " on \"{name}\" (context {context})")?,
+            }
         }
+        // Without a tag it is an operation of many, which waits for one of them at a time.
+        let (is_transfer, sends) = (self.tag.is_some(), self.op.contains("send"));
         if let Some(peer) = self.peer {
-            f.write_str(if self.op.contains("send") { " to " } else { " from " })?;
+            f.write_str(match (is_transfer, sends) {
+                (false, _) => ", waiting for ",
+                (true, true) => " to ",
+                (true, false) => " from ",
+            })?;
             write_source(f, peer)?;
         }
         if let Some(tag) = self.tag {
@@ -124,6 +133,7 @@ impl fmt::Display for Blocked {
             write!(f, ", and {} further operation{s}", self.others)?;
         }
         match self.unexpected {
+            _ if !is_transfer => Ok(()),
             0 => f.write_str("; no unexpected message is here"),
             n => {
                 let s = if n == 1 { " is" } else { "s are" };

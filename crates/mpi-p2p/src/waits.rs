@@ -8,7 +8,25 @@ use crate::report::{Blocked, Waiting};
 use crate::request::{Kind, Phase, RequestId, flag};
 use crate::status::ANY;
 use crate::{Error, Status};
+use std::cell::Cell;
 use std::time::Duration;
+
+thread_local! {
+    /// The operation that this thread is in, for messages of which the user knows nothing.
+    static WITHIN: Cell<&'static str> = const { Cell::new("collective") };
+}
+
+/// Says which operation the calling thread is in, before it sends and receives messages in other planes than the
+/// point-to-point one: what a report calls them. Holds until the next is said.
+#[inline]
+pub fn within(op: &'static str) {
+    WITHIN.set(op);
+}
+
+/// Messages of this context are an operation's own; tags mean nothing to the user.
+fn is_internal(context: u32) -> bool {
+    context & 3 != 0
+}
 
 /// One request.
 pub(crate) struct ForRequest {
@@ -49,7 +67,7 @@ impl Wait for ForMessage<'_> {
     }
     fn facts(&self, state: &State) -> Blocked {
         let mut b = state.facts_on(self.op, self.cx.id);
-        (b.peer, b.tag) = (Some(self.source), Some(self.tag));
+        (b.peer, b.tag) = (Some(self.source), (!is_internal(self.cx.id)).then_some(self.tag));
         match self.cx.peers.get(self.source as usize) {
             Some(peer) => b.waits_for.push(*peer),
             None => state.any_member(self.cx.id, &mut b),
@@ -252,10 +270,10 @@ impl State {
 
     /// What is known on a context.
     pub fn facts_on(&self, op: &'static str, context: u32) -> Blocked {
-        // Small blocking collectives are plain sends and receives in their own plane.
-        let op = match (context & 3, op) {
-            (1, "receive") => "receive of a collective",
-            (1, "send") => "send of a collective",
+        // Small blocking collectives, and what makes communicators, are plain sends and receives in planes of their
+        // own. Facts are looked for by the thread that waits.
+        let op = match op {
+            "receive" | "send" | "wait" | "collective" if is_internal(context) => WITHIN.get(),
             _ => op,
         };
         let mut b = blocked(op);
@@ -282,7 +300,7 @@ impl State {
             slot.status.source.max(slot.key.source)
         };
         b.peer = Some(rank);
-        b.tag = Some(slot.key.tag);
+        b.tag = (!is_internal(slot.context)).then_some(slot.key.tag);
         if rank == ANY {
             self.any_member(slot.context, &mut b);
         } else {

@@ -2,7 +2,8 @@
 
 mod support;
 
-use mpi::topology::Color;
+use mpi::collective::SystemOperation;
+use mpi::topology::{Color, SimpleCommunicator};
 use mpi::traits::*;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -37,6 +38,25 @@ const CASES: &[Case] = &[
     case("receive_inside_a_lock", receive_inside_a_lock)
         .on(&[2])
         .hangs(&["rank 0: receive has been blocked for", "rank 1: unlock has been blocked for"]),
+    case("barrier_waits", barrier_waits)
+        .on(&[2])
+        .hangs(&["rank 1: barrier has been blocked for", "on \"MPI_COMM_WORLD\"", "waiting for rank 0"]),
+    case("broadcast_waits", broadcast_waits)
+        .on(&[2])
+        .hangs(&["rank 1: broadcast has been blocked for", "on \"grid\"", "waiting for rank 0"]),
+    case("large_broadcast_waits", large_broadcast_waits)
+        .on(&[2])
+        .hangs(&["rank 1: broadcast has been blocked for", "on \"MPI_COMM_WORLD\"", "waiting for rank 0"]),
+    case("all_reduce_waits", all_reduce_waits)
+        .on(&[2])
+        .hangs(&["rank 1: allreduce has been blocked for", "on \"MPI_COMM_WORLD\"", "waiting for rank 0"]),
+    case("gather_waits", gather_waits).on(&[2]).hangs(&["rank 0: gather has been blocked for", "waiting for rank 1"]),
+    case("immediate_barrier_waits", immediate_barrier_waits)
+        .on(&[2])
+        .hangs(&["rank 1: barrier has been blocked for", "waiting for rank 0"]),
+    case("split_waits", split_waits)
+        .on(&[2])
+        .hangs(&["rank 1: split has been blocked for", "on \"MPI_COMM_WORLD\"", "waiting for rank 0"]),
     case("one_computes", one_computes).on(&[2]).hangs(&["rank 1: runs outside of MPI"]),
 ];
 
@@ -107,6 +127,50 @@ fn receive_inside_a_lock() {
         window.lock_exclusive(0, |_| {});
         world.process_at_rank(0).send(&2_i32);
     }
+}
+
+/// Rank `absent` computes while the others call `operation`.
+fn without(absent: i32, operation: impl Fn(&SimpleCommunicator)) {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    if world.rank() == absent {
+        std::thread::sleep(Duration::from_secs(100));
+    }
+    operation(&world);
+}
+
+fn barrier_waits() {
+    without(0, |world| world.barrier());
+}
+
+fn broadcast_waits() {
+    let universe = mpi::initialize().unwrap();
+    let grid = universe.world().duplicate();
+    grid.set_name("grid");
+    if grid.rank() == 0 {
+        std::thread::sleep(Duration::from_secs(100));
+    }
+    grid.process_at_rank(0).broadcast_into(&mut 0_i32);
+}
+
+fn large_broadcast_waits() {
+    without(0, |world| world.process_at_rank(0).broadcast_into(&mut vec![0_u64; 1 << 17][..]));
+}
+
+fn all_reduce_waits() {
+    without(0, |world| world.all_reduce_into(&1, &mut 0, SystemOperation::sum()));
+}
+
+fn gather_waits() {
+    without(1, |world| world.process_at_rank(0).gather_into_root(&1, &mut [0; 2][..]));
+}
+
+fn immediate_barrier_waits() {
+    without(0, |world| world.immediate_barrier().wait_without_status());
+}
+
+fn split_waits() {
+    without(0, |world| drop(world.split_by_color(Color::with_value(0))));
 }
 
 fn one_computes() {

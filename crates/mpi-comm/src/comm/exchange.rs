@@ -244,6 +244,7 @@ impl Comm {
     /// Waits until all members are here: up a tree and down again. Collective. Members that are gone,
     /// or never came, are not waited for, and neither is what is behind them in the tree.
     pub(crate) fn barrier_of_tree(&self, waits_for: &WaitsFor) -> Result<(), Error> {
+        mpi_p2p::within("finalize");
         let team = Team::all(self)?;
         let tree = Tree::new(team.index, team.size, Side::Alone);
         let hear = |peer: &Peer| {

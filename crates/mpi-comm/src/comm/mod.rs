@@ -364,6 +364,8 @@ impl Comm {
     /// `Other`.
     #[inline]
     pub fn alive(&self, op: &'static str) -> Result<(), Error> {
+        // What follows may be an exchange of messages, which a report is to call by this name.
+        mpi_p2p::within(op);
         if self.0.engine.is_closed() { Err(self.over(op)) } else { Ok(()) }
     }
 

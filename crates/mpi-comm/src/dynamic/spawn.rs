@@ -60,6 +60,7 @@ impl Comm {
 
     /// What a call that meets another group needs.
     pub(super) fn for_meeting(&self, op: &'static str, root: i32) -> Result<(Arc<Beyond>, u32), Error> {
+        mpi_p2p::within(op);
         let fault = |class, detail: String| self.attach(Error::new(class, op, detail));
         if self.is_inter() {
             let detail = String::from("an inter-communicator has no one group to do it");
@@ -104,6 +105,7 @@ impl Comm {
     /// The way to the processes that spawned this world, over the port that they wait at.
     /// Collective over the world.
     pub(crate) fn join_parent(&self, beyond: &Beyond, port: &str) -> Result<Comm, Error> {
+        mpi_p2p::within("init");
         let mut team = Team::all(self)?;
         let reach = || dial(beyond, &PortName::parse("init", port)?);
         let begun = (team.index == 0).then(reach);

@@ -223,7 +223,7 @@ fn launches() -> Vec<Launch> {
             .for_at_most("4")
             .ends(124)
             .says("\"to the children\"")
-            .says("rank 0 of spawned world 1"),
+            .says("that is rank 0 of spawned world 1"),
         Launch::of("circle_across", 1)
             .with("MPI_BLOCKED_REPORT_SECONDS", "1")
             .for_at_most("4")
@@ -234,6 +234,12 @@ fn launches() -> Vec<Launch> {
             .for_at_most("4")
             .ends(124)
             .says("accept waits for a connection on port mpi-tcp/"),
+        Launch::of("accept_reports", 2)
+            .named("accept_reports_elsewhere")
+            .with("MPI_BLOCKED_REPORT_SECONDS", "1")
+            .for_at_most("4")
+            .ends(124)
+            .says("rank 1: accept has been blocked for"),
         Launch::of("uninitialised", 0).ends(1).says("world: MPI is not initialised"),
         Launch::of("finalised", 0).ends(1).says("world: MPI is finalised"),
     ]

@@ -363,7 +363,10 @@ impl<'a> Running<'a> {
                     let status = mpi_pmi::exit_status(code);
                     self.fail(Failure { rank: first + rank as usize, how, status });
                 }
-                Action::Report { rank, text, waits } => {
+                Action::Report { rank, mut text, waits } => {
+                    if let Some(who) = self.in_other_worlds(&waits) {
+                        text.push_str(&format!("; that is {who}"));
+                    }
                     let waits = waits.into_iter().map(|wait| self.in_slots(number, wait)).collect();
                     self.report(first + rank as usize, Said { text, waits });
                 }

@@ -86,6 +86,21 @@ impl Running<'_> {
         }
     }
 
+    /// Who of other worlds is waited for: a rank by itself does not say in which world it is.
+    pub(super) fn in_other_worlds(&self, waits: &[Wait]) -> Option<String> {
+        /// More would be a line that nobody reads.
+        const TOLD_MAX: usize = 4;
+        let [wait] = waits else { return None };
+        let name = |peer: &Foreign| {
+            let known = self.worlds.iter().position(|world| world.common.id == peer.job);
+            known.map_or_else(|| format!("rank {} of job {}", peer.rank, peer.job), |w| world::name(w, peer.rank))
+        };
+        let names: Vec<String> = wait.foreign.iter().take(TOLD_MAX).map(name).collect();
+        let more = if wait.foreign.len() > names.len() { ", …" } else { "" };
+        let joined = names.join(if wait.any { " or " } else { " and " });
+        (!names.is_empty()).then(|| joined + more)
+    }
+
     /// What a rank is called.
     pub(super) fn called(&self, slot: usize) -> String {
         self.ranks.get(slot).map_or_else(|| format!("rank {slot}"), |r| world::name(r.world, r.rank))
