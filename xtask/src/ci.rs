@@ -88,7 +88,9 @@ fn heat() -> anyhow::Result<()> {
         let picture = folder.join("heat.png");
         // What an earlier run left must not pass for this one's.
         let _ = std::fs::remove_file(&picture);
-        let run = Cmd::new(target().join("release/mpiexec")).words("-n 4 -p mpi --example heat").dir(&folder);
+        let run = Cmd::new(target().join("release/mpiexec"))
+            .words("-n 4 -p mpi-examples --example heat")
+            .dir(&folder);
         run.env("MPI_BTL", btl).run(STEP_LIMIT)?;
         ensure!(is_png(&picture), "heat left no picture");
     }

@@ -46,9 +46,10 @@ impl Btl for TcpBtl {
         let names = interface_names(&interfaces()?);
         match names.contains(&name) {
             true => Ok(()),
-            false => {
-                Err(format!("MPI_IFACE={name:?}: there is no such interface; there are: {}", names.join(", ")))
-            }
+            false => Err(format!(
+                "MPI_IFACE={name:?}: there is no such interface; there are: {}",
+                names.join(", ")
+            )),
         }
     }
 

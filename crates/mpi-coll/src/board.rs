@@ -187,7 +187,11 @@ fn other(
     match brought {
         (kind, bytes) if kind == word => errors::short(team.context(), name, rank, bytes as u64, expected),
         _ => {
-            let mut e = team.error(name, ErrorClass::Other, format!("the rank is in another collective{}", errors::DISAGREEMENT));
+            let mut e = team.error(
+                name,
+                ErrorClass::Other,
+                format!("the rank is in another collective{}", errors::DISAGREEMENT),
+            );
             e.peer = Some(rank as i32);
             e
         }

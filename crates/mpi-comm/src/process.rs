@@ -3,7 +3,9 @@
 use crate::comm::{Comm, WaitsFor};
 use crate::core::Predefined;
 use crate::errhandler::fatal;
-use crate::limits::{CLOSE_TIMEOUT, CONTROL_THREAD_STACK_BYTES, ERROR_EXIT_STATUS, FLUSH_TIMEOUT, START_FAILURE_GRACE};
+use crate::limits::{
+    CLOSE_TIMEOUT, CONTROL_THREAD_STACK_BYTES, ERROR_EXIT_STATUS, FLUSH_TIMEOUT, START_FAILURE_GRACE,
+};
 use crate::start;
 use mpi_btl::Btl;
 use mpi_p2p::{Engine, Error, ErrorClass, record};

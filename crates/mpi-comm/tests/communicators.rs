@@ -299,6 +299,32 @@ fn graphs() {
     });
 }
 
+/// Each of three lets go of the communicator with the next first: were anybody waited for, nobody would get on.
+#[test]
+fn disconnecting_waits_for_nobody_in_a_circle() {
+    world_of(3, |p| {
+        let (world, me) = (p.world, p.self_comm);
+        let rank = world.rank() as i32;
+        let (next, previous) = ((rank + 1) % 3, (rank + 2) % 3);
+        let with = |other: i32| me.intercomm_create(0, Some((&world, other)), rank + other).unwrap();
+        // The pairs come about one after the other, not in a circle.
+        let (to_next, to_previous) = if rank == 0 {
+            let to_next = with(next);
+            (to_next, with(previous))
+        } else {
+            let to_previous = with(previous);
+            (with(next), to_previous)
+        };
+        for inter in [&to_next, &to_previous] {
+            send(inter, Dest::Rank(0), 1, rank).unwrap();
+        }
+        assert_eq!(receive(&to_next, Source::Any, Tag::Any).unwrap().0, next);
+        assert_eq!(receive(&to_previous, Source::Any, Tag::Any).unwrap().0, previous);
+        to_next.disconnect().unwrap();
+        to_previous.disconnect().unwrap();
+    });
+}
+
 #[test]
 fn inter_communicators() {
     world_of(5, |p| {

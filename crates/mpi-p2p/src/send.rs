@@ -128,7 +128,9 @@ impl State {
         buf: &SendBuf<'_>,
         mode: SendMode,
     ) -> Result<u32, Error> {
-        let Some(&ep) = face.peers.get(dest as usize) else { return Err(no_rank(face, dest as i32, mode.operation())) };
+        let Some(&ep) = face.peers.get(dest as usize) else {
+            return Err(no_rank(face, dest as i32, mode.operation()));
+        };
         if self.closed {
             return Err(after_the_end(face, mode.operation()));
         }

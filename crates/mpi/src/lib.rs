@@ -129,7 +129,9 @@ pub enum MpiError {
 fn not_spawned(failed: &Rank, all: &Rank, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
     match all {
         0 => f.write_str("no process was to be spawned: a call starts 1 or more"),
-        1 => f.write_str("the process could not be spawned (`mpi::ext` has `try_spawn`, whose error says why)"),
+        1 => {
+            f.write_str("the process could not be spawned (`mpi::ext` has `try_spawn`, whose error says why)")
+        }
         _ => write!(
             f,
             "{failed} of {all} processes could not be spawned (`mpi::ext` has `try_spawn`, whose error says why)"

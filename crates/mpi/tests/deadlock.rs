@@ -38,25 +38,37 @@ const CASES: &[Case] = &[
     case("receive_inside_a_lock", receive_inside_a_lock)
         .on(&[2])
         .hangs(&["rank 0: receive has been blocked for", "rank 1: unlock has been blocked for"]),
-    case("barrier_waits", barrier_waits)
+    case("barrier_waits", barrier_waits).on(&[2]).hangs(&[
+        "rank 1: barrier has been blocked for",
+        "on \"MPI_COMM_WORLD\"",
+        "waiting for rank 0",
+    ]),
+    case("broadcast_waits", broadcast_waits).on(&[2]).hangs(&[
+        "rank 1: broadcast has been blocked for",
+        "on \"grid\"",
+        "waiting for rank 0",
+    ]),
+    case("large_broadcast_waits", large_broadcast_waits).on(&[2]).hangs(&[
+        "rank 1: broadcast has been blocked for",
+        "on \"MPI_COMM_WORLD\"",
+        "waiting for rank 0",
+    ]),
+    case("all_reduce_waits", all_reduce_waits).on(&[2]).hangs(&[
+        "rank 1: allreduce has been blocked for",
+        "on \"MPI_COMM_WORLD\"",
+        "waiting for rank 0",
+    ]),
+    case("gather_waits", gather_waits)
         .on(&[2])
-        .hangs(&["rank 1: barrier has been blocked for", "on \"MPI_COMM_WORLD\"", "waiting for rank 0"]),
-    case("broadcast_waits", broadcast_waits)
-        .on(&[2])
-        .hangs(&["rank 1: broadcast has been blocked for", "on \"grid\"", "waiting for rank 0"]),
-    case("large_broadcast_waits", large_broadcast_waits)
-        .on(&[2])
-        .hangs(&["rank 1: broadcast has been blocked for", "on \"MPI_COMM_WORLD\"", "waiting for rank 0"]),
-    case("all_reduce_waits", all_reduce_waits)
-        .on(&[2])
-        .hangs(&["rank 1: allreduce has been blocked for", "on \"MPI_COMM_WORLD\"", "waiting for rank 0"]),
-    case("gather_waits", gather_waits).on(&[2]).hangs(&["rank 0: gather has been blocked for", "waiting for rank 1"]),
+        .hangs(&["rank 0: gather has been blocked for", "waiting for rank 1"]),
     case("immediate_barrier_waits", immediate_barrier_waits)
         .on(&[2])
         .hangs(&["rank 1: barrier has been blocked for", "waiting for rank 0"]),
-    case("split_waits", split_waits)
-        .on(&[2])
-        .hangs(&["rank 1: split has been blocked for", "on \"MPI_COMM_WORLD\"", "waiting for rank 0"]),
+    case("split_waits", split_waits).on(&[2]).hangs(&[
+        "rank 1: split has been blocked for",
+        "on \"MPI_COMM_WORLD\"",
+        "waiting for rank 0",
+    ]),
     case("one_computes", one_computes).on(&[2]).hangs(&["rank 1: runs outside of MPI"]),
 ];
 

@@ -17,14 +17,20 @@ const CASES: &[Case] = &[
     case("large_alignment", large_alignment),
     case("enums", enums),
     #[cfg(feature = "derive")]
-    case("no_such_variant", no_such_variant).on(&[1]).fails(ERROR_STATUS, &["0x7, which is no Side", "tag 0"]),
+    case("no_such_variant", no_such_variant)
+        .on(&[1])
+        .fails(ERROR_STATUS, &["0x7, which is no Side", "tag 0"]),
     #[cfg(feature = "derive")]
-    case("no_such_variant_inside", no_such_variant_inside).on(&[1]).fails(ERROR_STATUS, &["0x5, which is no Phase"]),
+    case("no_such_variant_inside", no_such_variant_inside)
+        .on(&[1])
+        .fails(ERROR_STATUS, &["0x5, which is no Phase"]),
     case("no_bool", no_bool).on(&[1]).fails(ERROR_STATUS, &["0x9, which is no bool"]),
     case("no_char", no_char).on(&[1]).fails(ERROR_STATUS, &["0xd800, which is no char"]),
     #[cfg(feature = "derive")]
     case("no_bool_in_a_struct", no_bool_in_a_struct).on(&[1]).fails(ERROR_STATUS, &["0x2, which is no bool"]),
-    case("no_bool_in_a_broadcast", no_bool_in_a_broadcast).on(&[2]).fails(ERROR_STATUS, &["0x9, which is no bool"]),
+    case("no_bool_in_a_broadcast", no_bool_in_a_broadcast)
+        .on(&[2])
+        .fails(ERROR_STATUS, &["0x9, which is no bool"]),
     case("packing", packing),
     case("built_datatypes", built_datatypes),
     case("dynamic_buffers", dynamic_buffers),

@@ -2,6 +2,7 @@
 
 mod files;
 mod layers;
+mod promises;
 mod rules;
 mod source;
 
@@ -59,6 +60,7 @@ pub fn run() -> anyhow::Result<()> {
         files::check_text(file, &mut problems)?;
     }
     source::check_unsafe_table(&files, &mut problems)?;
+    promises::check(&mut problems)?;
     for problem in &problems {
         println!("tidy: {problem}");
     }

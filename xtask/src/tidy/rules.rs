@@ -18,6 +18,7 @@ pub const LAYERS: &[&str] = &[
     "mpi-rma",
     "mpi-derive",
     "mpi",
+    "mpi-examples",
     "mpiexec",
     "xtask",
 ];

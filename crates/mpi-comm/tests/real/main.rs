@@ -154,6 +154,7 @@ fn launches() -> Vec<Launch> {
         Launch::of("same_bits", 3).prints(same_lines),
         Launch::of("same_bits", 8).named("same_bits_tcp").with("MPI_BTL", "tcp").prints(same_lines),
         Launch::of("dup_free", 2),
+        Launch::of("dup_free", 1).named("dup_free_million").with("MPI_TEST_DUP_CYCLES", "1000000"),
         Launch::of("threads", 2),
         Launch::of("life", 2),
         Launch::of("panics", 3).ends(101).says("on purpose"),
@@ -171,8 +172,16 @@ fn launches() -> Vec<Launch> {
             .with("MPI_BLOCKED_REPORT_SECONDS", "soon")
             .ends(3)
             .says("MPI_BLOCKED_REPORT_SECONDS=\"soon\""),
-        Launch::of("hello", 2).named("bad_cma").with("MPI_SHM_CMA", "maybe").ends(3).says_once("MPI_SHM_CMA=\"maybe\""),
-        Launch::of("hello", 2).named("bad_iface").with("MPI_IFACE", "nix").ends(3).says_once("MPI_IFACE=\"nix\""),
+        Launch::of("hello", 2)
+            .named("bad_cma")
+            .with("MPI_SHM_CMA", "maybe")
+            .ends(3)
+            .says_once("MPI_SHM_CMA=\"maybe\""),
+        Launch::of("hello", 2)
+            .named("bad_iface")
+            .with("MPI_IFACE", "nix")
+            .ends(3)
+            .says_once("MPI_IFACE=\"nix\""),
         Launch::of("hello", 3)
             .named("bad_handler")
             .with("MPI_INITIAL_ERRHANDLER", "foo")
