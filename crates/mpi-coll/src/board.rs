@@ -200,6 +200,7 @@ fn other(
 
 /// Everybody comes.
 pub(crate) fn barrier(e: &Engine, team: &Team) -> Option<Result<(), Error>> {
+    within("barrier");
     match team.board().get(e, team, Use::Meeting) {
         Ok(board) => Some(meet(e, team, board?, ("barrier", Kind::Barrier), &[], |_, _| ())),
         Err(e) => Some(Err(e)),

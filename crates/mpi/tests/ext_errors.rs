@@ -20,6 +20,13 @@ const CASES: &[Case] = &[
     case("values_of_receives", values_of_receives).on(&[2]),
     case("values_of_requests", values_of_requests).on(&[2]),
     case("values_of_collectives", values_of_collectives).on(&[1, 3]),
+    case("parts_that_do_not_come_out_even", parts_that_do_not_come_out_even).on(&[3]).fails(
+        ERROR_STATUS,
+        &["MPI_ERR_", "gather on \"MPI_COMM_WORLD\"", "; the buffer has 1 element, which is 0 for each of 3 ranks"],
+    ),
+    case("counts_that_differ", counts_that_differ)
+        .on(&[2])
+        .fails(ERROR_STATUS, &["broadcast on \"MPI_COMM_WORLD\" from rank 0", "MPI_CHECK=1 names the ranks that disagree"]),
     case("values_of_immediate_collectives", values_of_immediate_collectives).on(&[2]),
     case("values_of_communicators", values_of_communicators).on(&[2]),
     case("values_of_spawns", values_of_spawns).on(&[1, 2]).over(&["shm,tcp"]),
@@ -84,12 +91,31 @@ fn values_of_sends() {
         assert!(error.to_string().contains("ext_errors.rs"), "{error}");
     }
     let error = peer.try_buffered_send(&[0_u8; 100][..]).unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Buffer);
+    assert_eq!((error.class(), error.operation()), (ErrorClass::Buffer, "buffered send"));
     assert!(error.detail().contains("no buffer is attached"), "{error}");
     mpi::request::scope(|scope| {
         let error = peer.try_immediate_send_with_tag(scope, &1, -1).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Tag);
     });
+    world.barrier();
+}
+
+fn parts_that_do_not_come_out_even() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let root = world.process_at_rank(0);
+    if world.rank() == 0 {
+        root.gather_into_root(&[1, 2, 3][..], &mut [0][..]);
+    } else {
+        root.gather_into(&[1, 2, 3][..]);
+    }
+}
+
+fn counts_that_differ() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut data = vec![0_i32; if world.rank() == 0 { 4 } else { 2 }];
+    world.process_at_rank(0).broadcast_into(&mut data[..]);
     world.barrier();
 }
 

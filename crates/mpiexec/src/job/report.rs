@@ -93,7 +93,10 @@ impl Running<'_> {
         let [wait] = waits else { return None };
         let name = |peer: &Foreign| {
             let known = self.worlds.iter().position(|world| world.common.id == peer.job);
-            known.map_or_else(|| format!("rank {} of job {}", peer.rank, peer.job), |w| world::name(w, peer.rank))
+            known.map_or_else(
+                || format!("rank {} of job {}", peer.rank, peer.job),
+                |w| world::name(w, peer.rank),
+            )
         };
         let names: Vec<String> = wait.foreign.iter().take(TOLD_MAX).map(name).collect();
         let more = if wait.foreign.len() > names.len() { ", …" } else { "" };
