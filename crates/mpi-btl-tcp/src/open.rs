@@ -174,7 +174,7 @@ fn hosts(env: &OpenEnv) -> Result<Vec<IpAddr>, String> {
 
 fn host_ip(settings: Settings) -> Result<Option<IpAddr>, String> {
     let Some(text) = settings("MPI_HOST_IP") else { return Ok(None) };
-    text.trim().parse().map(Some).map_err(|_| format!("MPI_HOST_IP={text:?}: expected an IP address"))
+    text.trim().parse().map(Some).map_err(|_| format!("MPI_HOST_IP={text}: expected an IP address"))
 }
 
 fn interfaces() -> Result<Vec<InterfaceAddress>, String> {
