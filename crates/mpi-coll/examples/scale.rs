@@ -31,6 +31,8 @@ fn rows(ranks: usize) -> Vec<Collective> {
     let mut rows = vec![
         Collective::Barrier,
         Collective::Allreduce(Allreduce::Doubling, 1),
+        Collective::Allreduce(Allreduce::Doubling, 128),
+        Collective::Allreduce(Allreduce::Rabenseifner, 1 << 13),
         Collective::Allreduce(Allreduce::Rabenseifner, DOUBLES),
     ];
     if ranks <= 1024 {
@@ -38,7 +40,9 @@ fn rows(ranks: usize) -> Vec<Collective> {
     }
     rows.push(Collective::Alltoall(Alltoall::Bruck, 8));
     if ranks <= 1024 {
-        rows.push(Collective::Alltoall(Alltoall::Pairwise, 1024));
+        rows.push(Collective::Alltoall(Alltoall::Bruck, 256));
+        rows.push(Collective::Alltoall(Alltoall::Scattered, 1024));
+        rows.push(Collective::Alltoall(Alltoall::Pairwise, 32 << 10));
     }
     rows
 }

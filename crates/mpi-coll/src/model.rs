@@ -222,12 +222,68 @@ mod tests {
         assert_eq!((scattered.messages, scattered.time_ns), (n - 1, 1000 + (n - 1) * 1024));
     }
 
+    /// The formula of an algorithm on a power of two of ranks: rounds, messages and bytes of each rank, and the bytes that
+    /// cannot overlap.
+    fn formula(ranks: u64, collective: Collective) -> Cost {
+        let log = u64::from(ranks.ilog2());
+        let others = ranks - 1;
+        let (messages, bytes) = match collective {
+            Collective::Barrier => (log, 0),
+            Collective::Allreduce(Allreduce::Doubling, n) => (log, log * 8 * n as u64),
+            Collective::Allreduce(Allreduce::Rabenseifner, n) => (2 * log, 2 * others * 8 * n as u64 / ranks),
+            Collective::Allreduce(Allreduce::Ring, n) => (2 * others, 2 * others * 8 * n as u64 / ranks),
+            Collective::Alltoall(Alltoall::Bruck, n) => (log, log * n as u64 * ranks / 2),
+            Collective::Alltoall(_, n) => (others, others * n as u64),
+        };
+        // One round after the other, but for what leaves all at once.
+        let rounds = if let Collective::Alltoall(Alltoall::Scattered, _) = collective { 1 } else { messages };
+        Cost { messages, bytes, all_messages: ranks * messages, time_ns: rounds * 1000 + bytes }
+    }
+
     #[test]
-    fn thousands_of_ranks_take_a_logarithmic_number_of_rounds() {
-        for (ranks, log) in [(1024, 10), (4096, 12)] {
-            assert_eq!(of(ranks, Collective::Barrier).time_ns, log * 1000);
-            let doubling = of(ranks, Collective::Allreduce(Allreduce::Doubling, 1));
-            assert_eq!((doubling.messages, doubling.time_ns), (log, log * 1008));
+    fn thousands_of_ranks_cost_what_the_formulas_say() {
+        for ranks in [64, 1024, 4096] {
+            let mut all = vec![
+                Collective::Barrier,
+                Collective::Allreduce(Allreduce::Doubling, 1),
+                Collective::Allreduce(Allreduce::Doubling, 128),
+                Collective::Allreduce(Allreduce::Rabenseifner, 1 << 13),
+                Collective::Allreduce(Allreduce::Rabenseifner, 1 << 17),
+                Collective::Alltoall(Alltoall::Bruck, 8),
+            ];
+            // Of more ranks these are too many messages to hold, or to run in a test.
+            if ranks <= 1024 {
+                all.push(Collective::Allreduce(Allreduce::Ring, 1 << 17));
+                all.push(Collective::Alltoall(Alltoall::Pairwise, 32 << 10));
+                all.push(Collective::Alltoall(Alltoall::Bruck, 256));
+            }
+            if ranks == 64 {
+                all.push(Collective::Alltoall(Alltoall::Scattered, 1024));
+            }
+            for collective in all {
+                assert_eq!(
+                    of(ranks, collective),
+                    formula(ranks as u64, collective),
+                    "{ranks}: {collective:?}"
+                );
+            }
+        }
+    }
+
+    /// No algorithm takes fewer rounds than the bound, nor do those for long vectors send more bytes than it.
+    #[test]
+    fn bounds_are_kept_and_met() {
+        for ranks in [64_u64, 1024, 4096] {
+            let log = u64::from(ranks.ilog2());
+            let least = 2 * (ranks - 1) * (8 << 17) / ranks;
+            let long = formula(ranks, Collective::Allreduce(Allreduce::Rabenseifner, 1 << 17));
+            assert_eq!((long.bytes, long.messages), (least, 2 * log));
+            assert_eq!(formula(ranks, Collective::Barrier).messages, log);
+            assert_eq!(formula(ranks, Collective::Allreduce(Allreduce::Doubling, 1)).messages, log);
+            let each = formula(ranks, Collective::Alltoall(Alltoall::Pairwise, 1024));
+            assert_eq!(each.bytes, (ranks - 1) * 1024);
+            let few = formula(ranks, Collective::Alltoall(Alltoall::Bruck, 8));
+            assert!(few.messages == log && few.bytes >= (ranks - 1) * 8);
         }
     }
 }

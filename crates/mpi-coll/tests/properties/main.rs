@@ -9,7 +9,7 @@ mod world;
 mod between;
 mod calls;
 
-use calls::reductions;
+use calls::{Form, disagreement, reductions};
 use mpi_btl_sim::{Rng, SimConfig};
 use mpi_coll::*;
 use world::{Placement, World};
@@ -103,5 +103,42 @@ fn reductions_give_the_same_bits_everywhere_and_every_time() {
                 );
             }
         }
+    }
+}
+
+/// Every collective, in every form, called differently by one rank: in checked mode all hear of it.
+#[test]
+fn ranks_that_disagree_hear_of_both_sides() {
+    for n in [2, 3, 5] {
+        for which in disagreement::COLLECTIVES {
+            for differs in which.differs {
+                for form in [Form::Blocking, Form::Immediate, Form::Persistent] {
+                    let settings = Settings::default().checked(true);
+                    let w = World::new(n, 1, SimConfig::calm(n), &settings);
+                    w.threads(
+                        &format!("{} differs in {differs:?}, {form:?}, {n} ranks", which.name),
+                        |e, t, r| {
+                            let other = (r == n - 1).then_some(*differs);
+                            let result = disagreement::call(which, e, t, form, other);
+                            disagreement::names_both_sides(which, *differs, n, result);
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Many immediate collectives of all kinds at once, which are waited for in an order drawn by every rank for itself.
+#[test]
+fn many_at_once_complete_in_any_order() {
+    for seed in seeds(300..312) {
+        let mut rng = Rng::new(seed);
+        let n = 2 + rng.below(7) as usize;
+        let placement = Placement::draw(&mut rng);
+        let w = World::placed(n, seed, SimConfig::rough(n), &settings(&mut rng), placement);
+        let many = 10 + rng.below(60) as usize;
+        let what = format!("MPI_TEST_SEED={seed}, {n} ranks, {many} at once, {placement:?}");
+        w.threads(&what, |e, t, r| calls::many::at_once(e, t, r, many, seed));
     }
 }

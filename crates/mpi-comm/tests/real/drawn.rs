@@ -4,8 +4,10 @@
 mod calls;
 
 use crate::ranks::join;
+use calls::{Form, disagreement};
 use mpi_btl_sim::Rng;
-use mpi_comm::{Comm, ThreadLevel};
+use mpi_comm::{Comm, ErrorHandler, ThreadLevel};
+use std::time::{Duration, Instant};
 
 /// The seed to begin with; a failure names the one that failed.
 const SEED_VARIABLE: &str = "MPI_TEST_SEED";
@@ -49,6 +51,39 @@ pub fn same_bits() {
         });
         // Every rank prints: the launch compares lines, over ranks and runs.
         println!("sum of {count}: {sum:016x}");
+    }
+    mpi_comm::finalize().unwrap();
+}
+
+/// Many immediate collectives at once, waited for in another order by every rank.
+pub fn many() {
+    let world = join(ThreadLevel::Single);
+    for seed in 1..4 {
+        calls::many::at_once(world.engine(), world.team(), world.rank() as usize, 40, seed);
+    }
+    mpi_comm::finalize().unwrap();
+}
+
+/// Every collective in every form, called differently by the last rank: all hear of it at once.
+pub fn disagrees() {
+    const AT_ONCE: Duration = Duration::from_secs(1);
+    let world = join(ThreadLevel::Single);
+    let n = world.size() as usize;
+    for which in disagreement::COLLECTIVES {
+        for differs in which.differs {
+            for form in [Form::Blocking, Form::Immediate, Form::Persistent] {
+                // What failed is not to be used again.
+                let comm = world.dup().unwrap();
+                comm.set_error_handler(ErrorHandler::Return);
+                let other = (comm.rank() as usize == n - 1).then_some(*differs);
+                world.barrier().unwrap();
+                let begin = Instant::now();
+                let result = disagreement::call(which, comm.engine(), comm.team(), form, other);
+                let took = begin.elapsed();
+                assert!(took < AT_ONCE, "{} differs in {differs:?}: {took:?}", which.name);
+                disagreement::names_both_sides(which, *differs, n, result);
+            }
+        }
     }
     mpi_comm::finalize().unwrap();
 }

@@ -15,6 +15,8 @@ pub fn run(scenario: &str, rest: &[String]) {
     match scenario {
         "hello" => hello(),
         "drawn" => crate::drawn::collectives(),
+        "many" => crate::drawn::many(),
+        "disagrees" => crate::drawn::disagrees(),
         "same_bits" => crate::drawn::same_bits(),
         "shares_memory" => crate::hosts::shares_memory(),
         "communicators" => communicators(),

@@ -2,7 +2,9 @@
 //! any root, in place or not. What is called is drawn from a seed, the same on all ranks.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod disagreement;
 pub mod elements;
+pub mod many;
 pub mod movement;
 pub mod reductions;
 
