@@ -230,7 +230,10 @@ mod tests {
         let (messages, bytes) = match collective {
             Collective::Barrier => (log, 0),
             Collective::Allreduce(Allreduce::Doubling, n) => (log, log * 8 * n as u64),
-            Collective::Allreduce(Allreduce::Rabenseifner, n) => (2 * log, 2 * others * 8 * n as u64 / ranks),
+            // Without shared memory those that work on the memory of others are Rabenseifner's.
+            Collective::Allreduce(Allreduce::Rabenseifner | Allreduce::Direct | Allreduce::Staged, n) => {
+                (2 * log, 2 * others * 8 * n as u64 / ranks)
+            }
             Collective::Allreduce(Allreduce::Ring, n) => (2 * others, 2 * others * 8 * n as u64 / ranks),
             Collective::Alltoall(Alltoall::Bruck, n) => (log, log * n as u64 * ranks / 2),
             Collective::Alltoall(_, n) => (others, others * n as u64),

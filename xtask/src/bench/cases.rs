@@ -23,6 +23,8 @@ pub enum Net {
     Shm,
     /// TCP alone
     Tcp,
+    /// Two hosts of one core each: what an implementation takes inside a host, TCP between them
+    Hosts,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +59,7 @@ const fn case(
     Case { name, suite, net, place, ranks, arguments }
 }
 
-use Net::{Shm, Tcp};
+use Net::{Hosts, Shm, Tcp};
 use Place::{Crowded, OneCore, Spread};
 use Suite::{Collectives, OneSided, P2p, Startup, Waiting};
 
@@ -77,6 +79,7 @@ pub const CASES: &[Case] = &[
     case("coll-4", Collectives, Shm, Crowded, 4, "collectives 0,8,1024,65536,1048576"),
     case("coll-8", Collectives, Shm, Crowded, 8, "collectives 0,8,1024,65536,1048576"),
     case("coll-16", Collectives, Shm, Crowded, 16, "collectives 0,8,1024,65536"),
+    case("coll-hosts", Collectives, Hosts, Crowded, 4, "collectives 8,1048576"),
     case("coll-overlap", Collectives, Tcp, Spread, 2, "overlap-allreduce"),
     case("rma-shm", OneSided, Shm, Spread, 2, "one-sided 8,65536,1048576"),
     case("rma-tcp", OneSided, Tcp, Spread, 2, "one-sided-created 8"),
@@ -262,6 +265,10 @@ pub const FIGURES: &[Figure] = &[
     row("coll-16", "allgather_65536/16", "allgather 64 KiB, 16 ranks", Unit::Us, Open),
     row("coll-16", "alltoall_1024/16", "alltoall 1 KiB, 16 ranks", Unit::Us, Ratio(0.50)),
     row("coll-16", "alltoall_65536/16", "alltoall 64 KiB, 16 ranks", Unit::Us, Open),
+    row("coll-hosts", "broadcast_8/4", "broadcast 8 B, 4 ranks on two hosts", Unit::Us, Open),
+    row("coll-hosts", "broadcast_1048576/4", "broadcast 1 MiB, 4 ranks on two hosts", Unit::Us, Open),
+    row("coll-hosts", "allreduce_8/4", "allreduce 8 B, 4 ranks on two hosts", Unit::Us, Ratio(0.80)),
+    row("coll-hosts", "allreduce_1048576/4", "allreduce 1 MiB, 4 ranks on two hosts", Unit::Us, Ratio(0.80)),
     row(
         "coll-overlap",
         "overlap_allreduce",

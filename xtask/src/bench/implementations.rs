@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::cases::{Case, Net, Place, Suite};
+use super::hosts::{ADDRESSES, CARD, Hosts};
 use crate::shell::Cmd;
 use crate::workspace::{cargo, root, target};
 
@@ -108,6 +109,57 @@ impl Implementation {
         }
     }
 
+    /// The ways to run a case over two hosts, half of the ranks on each.
+    pub fn launches_over(self, hosts: &Hosts, case: &Case) -> Vec<Cmd> {
+        let (n, half) = (case.ranks.to_string(), case.ranks / 2);
+        let finish = |cmd: Cmd| {
+            let cmd = self.environment(cmd).arg("-n").arg(&n);
+            cmd.arg(self.program()).words(case.arguments)
+        };
+        let slots = format!("{}:{half},{}:{half}", ADDRESSES[0], ADDRESSES[1]);
+        match self {
+            Ours => {
+                let [a, b] = hosts.names();
+                let agent = format!("exec:{} {{host}} {{command}}", hosts.agent().display());
+                let cmd = Cmd::new(target().join("release/mpiexec")).without_env("MPI_BTL");
+                vec![finish(
+                    cmd.arg("--launcher").arg(agent).arg("--host").arg(format!("{a}:{half},{b}:{half}")),
+                )]
+            }
+            OpenMpi => ["ob1 --mca btl self,sm,tcp", "cm --mca mtl ofi --mca mtl_ofi_provider_include tcp"]
+                .iter()
+                .map(|way| {
+                    let cmd =
+                        hosts.on_first(&self.launcher()).words("--prtemca plm ssh --prtemca plm_ssh_agent");
+                    let cmd = cmd.arg(hosts.agent()).arg("--host").arg(&slots);
+                    // Of two ranks with one core neither may hold it while it waits.
+                    let cmd =
+                        cmd.words("--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca pml");
+                    finish(cmd.words(way))
+                })
+                .collect(),
+            Mpich => {
+                let cmd =
+                    hosts.on_first(&self.launcher()).words("-launcher ssh -launcher-exec").arg(hosts.agent());
+                let cmd = cmd.arg("-iface").arg(CARD).arg("-hosts").arg(&slots);
+                let cmd = cmd.env("MPIR_CVAR_DEVICE_COLLECTIVES", "none").env("MPIR_CVAR_CH4_NETMOD", "ofi");
+                vec![finish(cmd.env("FI_PROVIDER", "tcp"))]
+            }
+            Intel => {
+                let cmd = hosts
+                    .on_first(&self.launcher())
+                    .words("-bootstrap ssh -bootstrap-exec")
+                    .arg(hosts.agent());
+                let cmd = cmd.arg("-iface").arg(CARD).arg("-ppn").arg(half.to_string());
+                let cmd = cmd.arg("-hosts").arg(ADDRESSES.join(","));
+                let cmd = cmd.env("I_MPI_FABRICS", "shm:ofi").env("FI_PROVIDER", "tcp");
+                vec![finish(cmd.env("I_MPI_THREAD_YIELD", "2").env("I_MPI_WAIT_MODE", "1"))]
+            }
+            // It is started on one host only.
+            MpiRs => Vec::new(),
+        }
+    }
+
     /// The ways to run a case; where there are several, the best figure of each counts.
     pub fn launches(self, case: &Case) -> Vec<Cmd> {
         let n = case.ranks.to_string();
@@ -179,7 +231,7 @@ fn open_mpi_ways(case: &Case) -> Vec<String> {
     // Whatever the transport, windows go through shared memory of the machine unless that is left out.
     let windows = if case.suite == Suite::OneSided { " --mca osc ^sm --mca btl self,tcp" } else { "" };
     match case.net {
-        Net::Shm => vec![format!("{place} --mca mtl ^ofi --mca btl ^ofi")],
+        Net::Shm | Net::Hosts => vec![format!("{place} --mca mtl ^ofi --mca btl ^ofi")],
         Net::Tcp => vec![
             format!(
                 "{place} --mca pml ob1 {}",

@@ -5,6 +5,7 @@
 
 mod cases;
 mod figures;
+mod hosts;
 mod implementations;
 mod plot;
 mod report;
@@ -12,8 +13,9 @@ mod report;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cases::{CASES, Case, FIGURES, Suite};
+use cases::{CASES, Case, FIGURES, Net, Suite};
 use figures::{Samples, Verdict};
+use hosts::Hosts;
 use implementations::Implementation;
 
 const RUN_LIMIT: Duration = Duration::from_secs(120);
@@ -102,10 +104,11 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         failures: Vec::new(),
     };
     prepare(options, &mut run)?;
+    let hosts = two_hosts(&cases, &mut run);
     for round in 1..=run.rounds {
         for case in &cases {
             for who in run.implementations.clone() {
-                measure(case, who, &mut run);
+                measure(case, who, hosts.as_ref(), &mut run);
             }
             eprintln!("round {round} of {}: {}", run.rounds, case.name);
         }
@@ -165,10 +168,29 @@ fn prepare(options: &Options, run: &mut Run) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Two hosts, if a case wants them; where they cannot be made its rows are left out, and the report says why.
+fn two_hosts(cases: &[&Case], run: &mut Run) -> Option<Hosts> {
+    if !cases.iter().any(|case| case.net == Net::Hosts) {
+        return None;
+    }
+    match Hosts::make() {
+        Ok(hosts) => Some(hosts),
+        Err(error) => {
+            run.failures.push(format!("two hosts: {error:#}"));
+            None
+        }
+    }
+}
+
 /// One case on one implementation. Where it has several ways of running, the best value of each figure counts.
-fn measure(case: &Case, who: Implementation, run: &mut Run) {
+fn measure(case: &Case, who: Implementation, hosts: Option<&Hosts>, run: &mut Run) {
     let mut best: Vec<(String, f64)> = Vec::new();
-    for launch in who.launches(case) {
+    let launches = match (case.net, hosts) {
+        (Net::Hosts, Some(hosts)) => who.launches_over(hosts, case),
+        (Net::Hosts, None) => Vec::new(),
+        _ => who.launches(case),
+    };
+    for launch in launches {
         let shown = launch.shown().to_owned();
         match launch.capture(RUN_LIMIT) {
             Ok(outcome) if outcome.ok() => {

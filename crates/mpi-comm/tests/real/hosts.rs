@@ -3,14 +3,15 @@
 //!
 //! Needs the right to make namespaces (root) and `ip`; elsewhere the launches say so and pass.
 
-use crate::launch::{built, profile};
+use crate::launch::mpiexec;
 use crate::ranks::join;
 use mpi_comm::{SplitKind, ThreadLevel};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const SECONDS: &str = "120";
+/// How mpiexec reaches them.
+const LAUNCHER: &str = "exec:ip netns exec {host} {command}";
 
 /// The namespaces of one launch.
 pub struct Hosts(String);
@@ -73,11 +74,17 @@ impl TwoHosts {
             }
         };
         let me = std::env::current_exe().map_err(|e| e.to_string())?;
-        let mut command = Command::new(launcher());
-        command.args(["-n", &self.ranks.to_string()]);
-        command.args(self.round_robin.then_some("--round-robin")).args(hosts.names()).arg("--");
-        command.arg(&me).args(["rank", self.scenario]).envs(self.variables.iter().copied());
-        command.env("HOSTS_TIMEOUT_SECONDS", SECONDS).stdin(Stdio::null());
+        let mut command = Command::new(mpiexec());
+        let [a, b] = hosts.names();
+        let here = self.ranks.div_ceil(2);
+        let list = format!("{a}:{here},{b}:{}", self.ranks - here);
+        command.args(["--timeout", SECONDS, "--launcher", LAUNCHER, "--host", &list]);
+        command.args(["--map-by", if self.round_robin { "node" } else { "slot" }]);
+        command
+            .args(["--oversubscribe", "-n", &self.ranks.to_string()])
+            .arg(&me)
+            .args(["rank", self.scenario]);
+        command.envs(self.variables.iter().copied()).stdin(Stdio::null());
         let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let missing = self.says.iter().find(|text| !err.contains(**text));
@@ -89,15 +96,6 @@ impl TwoHosts {
             )),
         }
     }
-}
-
-/// The launcher over namespaces: an example of mpi-pmi, built as the tests were.
-fn launcher() -> &'static Path {
-    static BUILT: std::sync::OnceLock<std::path::PathBuf> = std::sync::OnceLock::new();
-    BUILT.get_or_init(|| {
-        built(&["-p", "mpi-pmi", "--example", "hosts"]);
-        profile().join("examples/hosts")
-    })
 }
 
 /// As a rank: the node has the ranks that it should, and only those of the other are spoken to over TCP.

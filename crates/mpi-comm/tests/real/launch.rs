@@ -137,26 +137,17 @@ impl Launch {
 }
 
 /// The launcher of this workspace, built as the tests were.
-fn mpiexec() -> &'static Path {
+pub fn mpiexec() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        built(&["-p", "mpiexec"]);
-        profile().join("mpiexec")
+        let me = std::env::current_exe().expect("the path of the test program");
+        let profile = me.ancestors().nth(2).expect("target/PROFILE/deps/real");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "-p", "mpiexec"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().is_ok_and(|status| status.success()), "mpiexec cannot be built");
+        profile.join("mpiexec")
     })
-}
-
-/// Where cargo put what it built with this test: `target/PROFILE`.
-pub fn profile() -> PathBuf {
-    let me = std::env::current_exe().expect("the path of the test program");
-    me.ancestors().nth(2).expect("target/PROFILE/deps/real").to_owned()
-}
-
-/// Builds something else in the same way.
-pub fn built(what: &[&str]) {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet"]).args(what).current_dir(env!("CARGO_MANIFEST_DIR"));
-    if profile().ends_with("release") {
-        cargo.arg("--release");
-    }
-    assert!(cargo.status().is_ok_and(|status| status.success()), "{what:?} cannot be built");
 }
