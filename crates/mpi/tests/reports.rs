@@ -27,7 +27,10 @@ const PROGRAMS: &[(&str, fn())] = &[
     ("talks", talks),
 ];
 
-const TESTS: &[(&str, fn(&Path))] = &[
+/// A test and its name; it gets the folder for its files.
+type Test = (&'static str, fn(&Path));
+
+const TESTS: &[Test] = &[
     ("stats_count_a_ring", stats_count_a_ring),
     ("stats_survive_a_killed_rank", stats_survive_a_killed_rank),
     ("stats_survive_the_timeout", stats_survive_the_timeout),
