@@ -55,7 +55,7 @@ impl Harness for Node {
     /// A record of a kind that does not exist, under the sender's name.
     fn garbage(&mut self, from: usize, to: usize) -> bool {
         let fd = self.segment.as_ref().expect("endpoints were made");
-        let segment = Arc::new(Segment::attach(fd.as_fd(), from as u32).expect("attach"));
+        let segment = Arc::new(Segment::attach_unseen(fd.as_fd(), from as u32).expect("attach"));
         segment.inbox_sender(to as u32).push(200, [7; 5], b"nonsense", &[]).expect("room");
         std::mem::forget(segment);
         true

@@ -1,5 +1,5 @@
 //! Small blocking collectives, straight: no program, no allocation, one send and one receive after the other.
-//! The same algorithms, and the same messages, as the programs': ranks may take either. Each answers
+//! The same algorithms, and the same messages, as the programs': ranks of one call may take either. Each answers
 //! `None` where another algorithm serves the call, or where the arguments do not fit: the program's
 //! checks say why.
 

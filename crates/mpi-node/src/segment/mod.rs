@@ -192,6 +192,18 @@ impl Segment {
     /// # Errors
     /// [`SegmentError`]: a foreign descriptor, another version, a slot outside; no memory to begin anew.
     pub fn attach(fd: BorrowedFd<'_>, slot: u32) -> Result<Segment, SegmentError> {
+        let segment = Segment::attach_unseen(fd, slot)?;
+        segment.appear_afresh()?;
+        Ok(segment)
+    }
+
+    /// As [`attach`](Self::attach), but nobody sees this process: the slot stays that of whoever is in it. For tests of
+    /// what a rank does that breaks the rules.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    #[doc(hidden)]
+    pub fn attach_unseen(fd: BorrowedFd<'_>, slot: u32) -> Result<Segment, SegmentError> {
         let system = |what, bytes| move |error| SegmentError::System { what, bytes, error };
         let file = File::from(fd.try_clone_to_owned().map_err(system("descriptor", 0))?);
         let layout = Self::check(&file)?;
@@ -206,7 +218,7 @@ impl Segment {
             .len(layout.total())
             .map_raw(&file)
             .map_err(system("mapping", layout.total()))?;
-        let segment = Segment {
+        Ok(Segment {
             map,
             file,
             layout,
@@ -215,9 +227,7 @@ impl Segment {
             inbox_taken: AtomicBool::new(false),
             name: AtomicU64::new(0),
             rings_opened: AtomicU64::new(0),
-        };
-        segment.appear_afresh()?;
-        Ok(segment)
+        })
     }
 
     /// Reads and checks the header without mapping anything.

@@ -58,7 +58,7 @@ pub struct RankHere {
     pub rank: u32,
     /// Its program.
     pub program: u32,
-    /// It reads standard input, which comes in [`ToDaemon::Input`].
+    /// It reads standard input, which comes in `ToDaemon::Input`.
     pub reads: bool,
 }
 

@@ -31,8 +31,8 @@ pub struct Draw {
     pub in_place: bool,
     /// All ranks, or none.
     pub persistent: bool,
-    /// Bit r: rank r calls the immediate form, which sends the same messages as the blocking one.
-    pub immediate: u64,
+    /// All ranks, or none: a blocking collective does not match an immediate one (MPI-4.1 §6.12).
+    pub immediate: bool,
     /// For what else is to be drawn.
     pub seed: u64,
 }
@@ -52,16 +52,16 @@ impl Draw {
             root: rng.below(n as u64) as usize,
             in_place: rng.chance(400),
             persistent: rng.chance(250),
-            immediate: rng.next_u64(),
+            immediate: rng.chance(500),
             seed: rng.next_u64(),
         }
     }
 
-    pub fn form(&self, rank: usize) -> Form {
-        match (self.persistent, self.immediate >> (rank % 64) & 1) {
+    pub fn form(&self) -> Form {
+        match (self.persistent, self.immediate) {
             (true, _) => Form::Persistent,
-            (false, 1) => Form::Immediate,
-            (false, _) => Form::Blocking,
+            (false, true) => Form::Immediate,
+            (false, false) => Form::Blocking,
         }
     }
 
@@ -92,7 +92,7 @@ pub fn finish(e: &Engine, form: Form, twice: bool, id: Result<RequestId, Error>)
 /// Calls a collective in the form that a rank takes, to its end.
 macro_rules! call {
     ($draw:expr, $e:expr, $t:expr, $r:expr, $blocking:ident, $immediate:ident, $init:ident($($arg:expr),*)) => {{
-        let form = $draw.form($r);
+        let form = $draw.form();
         match form {
             Form::Blocking => mpi_coll::$blocking($e, $t, $($arg),*).unwrap(),
             Form::Immediate => {

@@ -53,7 +53,7 @@ impl Layout {
     }
 }
 
-pub fn barrier(d: &Draw, e: &Engine, t: &Team, r: usize) {
+pub fn barrier(d: &Draw, e: &Engine, t: &Team, _r: usize) {
     call!(d, e, t, r, barrier, ibarrier, barrier_init());
 }
 
