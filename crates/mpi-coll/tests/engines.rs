@@ -294,7 +294,8 @@ fn counts_that_differ_are_an_error_on_the_rank_that_sees_it() {
     assert!(results[0].is_ok());
     assert_eq!(
         results[1].as_ref().unwrap_err().to_string(),
-        "broadcast on \"world\" from rank 0: 12 bytes, expected 20: counts or types differ"
+        "broadcast on \"world\" from rank 0: 12 bytes, expected 20: counts or types differ; \
+         MPI_CHECK=1 names the ranks that disagree"
     );
 }
 
