@@ -14,7 +14,7 @@ use crate::limits::{
 };
 use crate::program::cut;
 use crate::{InPlaceOr, Team, errors, staged};
-use mpi_datatype::{Op, RecvBuf, Scratch, SendBuf, copy};
+use mpi_datatype::{Op, Primitive, RecvBuf, Scratch, SendBuf, copy};
 use mpi_p2p::{Board, Engine, Error, ErrorClass, Lent};
 
 const NAME: &str = "allreduce";
@@ -42,8 +42,10 @@ pub(crate) fn allreduce(
     if settings.choose_allreduce(team.size(), acc.count(), acc.bytes(), op.commutes()) != Allreduce::Direct {
         return None;
     }
-    // For operations of MPI's own, whose types are the same on all ranks. What comes is not validated.
-    let plain = datatype.is_contiguous() && !datatype.needs_validation() && datatype.as_primitive().is_some();
+    // For operations of MPI's own, whose types are the same on all ranks. What comes is not validated. Asked of the
+    // type and not of its form on the wire, which depends on the byte order: ranks of either must answer alike.
+    let dense = datatype.as_primitive().is_some_and(Primitive::is_dense);
+    let plain = dense && !datatype.needs_validation();
     if !plain || matches!(op, Op::User(_)) || op.check(datatype).is_err() {
         return None;
     }
@@ -56,7 +58,6 @@ pub(crate) fn allreduce(
         InPlaceOr::Buf(own) => own,
         InPlaceOr::InPlace => acc.as_send(),
     };
-    let lent = (Lent::data(own)?, Lent::room(acc)?);
     match team.board().get(e, team, Use::Reaching) {
         Ok(board) => {
             let board = board?;
@@ -65,6 +66,7 @@ pub(crate) fn allreduce(
                 settings.tell(NAME, &team.context().name(), by, size, None);
             }
             let in_place = matches!(send, InPlaceOr::InPlace);
+            let lent = (Lent::data(own)?, Lent::room(acc)?);
             Some(run(e, team, board, lent, Vectors { own, acc, in_place, op }))
         }
         Err(e) => Some(Err(e)),

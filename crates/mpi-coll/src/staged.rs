@@ -12,7 +12,7 @@ use crate::board::{self, Kind, Use, fold};
 use crate::choose::Allreduce;
 use crate::limits::DIRECT_LEAST_BYTES;
 use crate::{InPlaceOr, Team, errors};
-use mpi_datatype::{Op, RecvBuf, SendBuf, copy};
+use mpi_datatype::{Op, Primitive, RecvBuf, SendBuf, copy};
 use mpi_p2p::{Board, Engine, Error, ErrorClass};
 
 const NAME: &str = "allreduce";
@@ -35,8 +35,10 @@ pub(crate) fn allreduce(
     if settings.choose_allreduce(team.size(), acc.count(), acc.bytes(), op.commutes()) != Allreduce::Staged {
         return None;
     }
-    // For operations of MPI's own, whose types are the same on all ranks. What comes is not validated.
-    let plain = datatype.is_contiguous() && !datatype.needs_validation() && datatype.as_primitive().is_some();
+    // For operations of MPI's own, whose types are the same on all ranks. What comes is not validated. Asked of the
+    // type and not of its form on the wire, which depends on the byte order: ranks of either must answer alike.
+    let dense = datatype.as_primitive().is_some_and(Primitive::is_dense);
+    let plain = dense && !datatype.needs_validation();
     if !plain || matches!(op, Op::User(_)) || op.check(datatype).is_err() {
         return None;
     }
