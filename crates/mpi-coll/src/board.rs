@@ -5,12 +5,13 @@
 //! doubling forms it: the same bits as over messages.
 
 use crate::algorithms::Fold;
+use crate::choose::Allreduce;
 use crate::limits::{
     BOARD_AFTER_MEETINGS, BOARD_AFTER_REACHES, BOARD_ALLREDUCE_ALL_BYTES, BOARD_ALLREDUCE_FEW_BYTES,
-    BOARD_ALLREDUCE_MAX_RANKS, BOARD_BRING_MAX_BYTES,
+    BOARD_ALLREDUCE_MAX_RANKS, BOARD_BRING_MAX_BYTES, DIRECT_LEAST_BYTES,
 };
-use crate::{Team, errors, small};
-use mpi_datatype::{Op, RecvBuf, SmallScratch, copy};
+use crate::{InPlaceOr, Team, errors, small};
+use mpi_datatype::{Op, Primitive, RecvBuf, SendBuf, SmallScratch, copy};
 use mpi_p2p::{Board, Engine, Error, ErrorClass, within};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -224,6 +225,53 @@ pub(crate) fn allreduce(e: &Engine, team: &Team, acc: RecvBuf<'_>, op: &Op) -> O
         Ok(board) => Some(reduce_all::<BOARD_ALLREDUCE_ALL_BYTES>(e, team, board?, acc, op)),
         Err(e) => Some(Err(e)),
     }
+}
+
+/// A way of an allreduce of longer vectors through memory that the ranks share.
+pub(crate) struct Way {
+    /// Its name in the table.
+    pub by: Allreduce,
+    pub to: Use,
+    pub least_ranks: usize,
+}
+
+/// The board and the operand of an allreduce that goes `way`; `None` where it does not. All ranks answer alike.
+pub(crate) fn for_allreduce<'t, 'b>(
+    e: &Engine,
+    team: &'t Team,
+    (send, acc): (InPlaceOr<SendBuf<'b>>, RecvBuf<'b>),
+    op: &Op,
+    way: &Way,
+) -> Option<Result<(&'t Board, SendBuf<'b>), Error>> {
+    let (settings, datatype) = (team.settings(), acc.datatype());
+    let few = acc.bytes() < DIRECT_LEAST_BYTES || team.size() < way.least_ranks;
+    if few || team.far().is_some() || settings.is_checked() {
+        return None;
+    }
+    if settings.choose_allreduce(team.size(), acc.count(), acc.bytes(), op.commutes()) != way.by {
+        return None;
+    }
+    // For operations of MPI's own, whose types are the same on all ranks. What comes is not validated. Asked of the
+    // type and not of its form on the wire, which depends on the byte order: ranks of either must answer alike.
+    let dense = datatype.as_primitive().is_some_and(Primitive::is_dense);
+    let plain = dense && !datatype.needs_validation();
+    if !plain || matches!(op, Op::User(_)) || op.check(datatype).is_err() {
+        return None;
+    }
+    let own = match send {
+        InPlaceOr::Buf(own) if own.count() != acc.count() || !own.datatype().same(datatype) => return None,
+        InPlaceOr::Buf(own) => own,
+        InPlaceOr::InPlace => acc.as_send(),
+    };
+    let board = match team.board().get(e, team, way.to) {
+        Ok(board) => board?,
+        Err(e) => return Some(Err(e)),
+    };
+    if settings.is_told() {
+        let by = ("ALLREDUCE", way.by.text());
+        settings.tell("allreduce", &team.context().name(), by, (team.size(), acc.bytes()), None);
+    }
+    Some(Ok((board, own)))
 }
 
 fn reduce_all<const N: usize>(

@@ -7,18 +7,17 @@
 //! Operands are combined in the order in which recursive doubling and halving combine them: the same bits as over
 //! messages.
 
-use crate::board::{self, Kind, Use, fold};
+use crate::board::{self, Kind, Use, Way, fold};
 use crate::choose::Allreduce;
-use crate::limits::{
-    BOARD_BRING_MAX_BYTES, DIRECT_LEAST_BYTES, DIRECT_PIECE_BYTES, DIRECT_PIECE_OF_MANY_BYTES,
-};
+use crate::limits::{BOARD_BRING_MAX_BYTES, DIRECT_PIECE_BYTES, DIRECT_PIECE_OF_MANY_BYTES};
 use crate::program::cut;
 use crate::{InPlaceOr, Team, errors, staged};
-use mpi_datatype::{Op, Primitive, RecvBuf, Scratch, SendBuf, copy};
+use mpi_datatype::{Op, RecvBuf, Scratch, SendBuf, copy};
 use mpi_p2p::{Board, Engine, Error, ErrorClass, Lent};
 
 const NAME: &str = "allreduce";
 const WHICH: (&str, Kind) = (NAME, Kind::DirectAllreduce);
+const WAY: Way = Way { by: Allreduce::Direct, to: Use::Reaching, least_ranks: 2 };
 /// A rank could not reach another's memory.
 const FAILED: u8 = 1;
 
@@ -35,36 +34,8 @@ pub(crate) fn allreduce(
     if let Some(result) = staged::allreduce(e, team, send, acc, op) {
         return Some(result);
     }
-    let (settings, datatype) = (team.settings(), acc.datatype());
-    if acc.bytes() < DIRECT_LEAST_BYTES || team.far().is_some() || settings.is_checked() || team.size() == 1 {
-        return None;
-    }
-    if settings.choose_allreduce(team.size(), acc.count(), acc.bytes(), op.commutes()) != Allreduce::Direct {
-        return None;
-    }
-    // For operations of MPI's own, whose types are the same on all ranks. What comes is not validated. Asked of the
-    // type and not of its form on the wire, which depends on the byte order: ranks of either must answer alike.
-    let dense = datatype.as_primitive().is_some_and(Primitive::is_dense);
-    let plain = dense && !datatype.needs_validation();
-    if !plain || matches!(op, Op::User(_)) || op.check(datatype).is_err() {
-        return None;
-    }
-    let own = match send {
-        InPlaceOr::Buf(own)
-            if own.count() != acc.count() || own.datatype().as_primitive() != datatype.as_primitive() =>
-        {
-            return None;
-        }
-        InPlaceOr::Buf(own) => own,
-        InPlaceOr::InPlace => acc.as_send(),
-    };
-    match team.board().get(e, team, Use::Reaching) {
-        Ok(board) => {
-            let board = board?;
-            if settings.is_told() {
-                let (size, by) = ((team.size(), acc.bytes()), ("ALLREDUCE", Allreduce::Direct.text()));
-                settings.tell(NAME, &team.context().name(), by, size, None);
-            }
+    match board::for_allreduce(e, team, (send, acc), op, &WAY)? {
+        Ok((board, own)) => {
             let in_place = matches!(send, InPlaceOr::InPlace);
             let lent = (Lent::data(own)?, Lent::room(acc)?);
             Some(run(e, team, board, lent, Vectors { own, acc, in_place, op }))

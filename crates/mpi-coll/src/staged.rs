@@ -8,15 +8,15 @@
 //! Stages have two sides. Number `k + 2` of a rank takes the place of its number `k`, which is done with: the rank has
 //! seen the result of number `k + 1`, for which everybody had come, and so had copied that of number `k`.
 
-use crate::board::{self, Kind, Use, fold};
+use crate::board::{self, Kind, Use, Way, fold};
 use crate::choose::Allreduce;
-use crate::limits::DIRECT_LEAST_BYTES;
 use crate::{InPlaceOr, Team, errors};
-use mpi_datatype::{Op, Primitive, RecvBuf, SendBuf, copy};
+use mpi_datatype::{Op, RecvBuf, SendBuf, copy};
 use mpi_p2p::{Board, Engine, Error, ErrorClass};
 
 const NAME: &str = "allreduce";
 const WHICH: (&str, Kind) = (NAME, Kind::StagedAllreduce);
+const WAY: Way = Way { by: Allreduce::Staged, to: Use::Staging, least_ranks: 3 };
 /// Brought in place of a length by a rank that failed: what it staged is nothing.
 const FAILED: u64 = u64::MAX;
 
@@ -28,33 +28,9 @@ pub(crate) fn allreduce(
     acc: RecvBuf<'_>,
     op: &Op,
 ) -> Option<Result<(), Error>> {
-    let (settings, datatype) = (team.settings(), acc.datatype());
-    if acc.bytes() < DIRECT_LEAST_BYTES || team.far().is_some() || settings.is_checked() || team.size() < 3 {
-        return None;
-    }
-    if settings.choose_allreduce(team.size(), acc.count(), acc.bytes(), op.commutes()) != Allreduce::Staged {
-        return None;
-    }
-    // For operations of MPI's own, whose types are the same on all ranks. What comes is not validated. Asked of the
-    // type and not of its form on the wire, which depends on the byte order: ranks of either must answer alike.
-    let dense = datatype.as_primitive().is_some_and(Primitive::is_dense);
-    let plain = dense && !datatype.needs_validation();
-    if !plain || matches!(op, Op::User(_)) || op.check(datatype).is_err() {
-        return None;
-    }
-    let own = match send {
-        InPlaceOr::Buf(own) if own.count() != acc.count() || !own.datatype().same(datatype) => return None,
-        InPlaceOr::Buf(own) => own,
-        InPlaceOr::InPlace => acc.as_send(),
-    };
-    match team.board().get(e, team, Use::Staging) {
-        Ok(board) => {
-            let board = board?;
-            if settings.is_told() {
-                let (size, by) = ((team.size(), acc.bytes()), ("ALLREDUCE", Allreduce::Staged.text()));
-                settings.tell(NAME, &team.context().name(), by, size, None);
-            }
-            let most = (board.stage_bytes() / datatype.size()).max(1);
+    match board::for_allreduce(e, team, (send, acc), op, &WAY)? {
+        Ok((board, own)) => {
+            let most = (board.stage_bytes() / acc.datatype().size()).max(1);
             let one = Staged { e, team, board };
             Some((0..acc.count()).step_by(most).try_for_each(|first| {
                 let count = most.min(acc.count() - first);

@@ -3,7 +3,7 @@
 use crate::buffer::PACKED;
 use crate::limits::SCRATCH_ALIGN_BYTES;
 use crate::pool::Block;
-use crate::{Datatype, DatatypeError, Primitive, RecvBuf, SendBuf};
+use crate::{Datatype, DatatypeError, RecvBuf, SendBuf};
 use std::alloc::Layout;
 
 /// Owned memory for `count` elements of a datatype, of any content at first.
@@ -92,8 +92,7 @@ impl<const N: usize> SmallScratch<N> {
     #[inline]
     pub fn room<'a>(&'a mut self, count: usize, datatype: &'a Datatype) -> Option<RecvBuf<'a>> {
         // In memory, whatever the byte order on the wire.
-        let touching = datatype.is_contiguous() || datatype.as_primitive().is_some_and(Primitive::is_dense);
-        let fits = touching && count.saturating_mul(datatype.size()) <= N;
+        let fits = datatype.is_dense() && count.saturating_mul(datatype.size()) <= N;
         // SAFETY: the elements are `count * size` bytes from displacement 0, inside of the array, which is
         // borrowed for as long as the buffer.
         fits.then(|| unsafe { RecvBuf::new(self.0.as_mut_ptr(), count, datatype) })
