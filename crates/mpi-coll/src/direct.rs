@@ -18,8 +18,6 @@ use mpi_p2p::{Board, Engine, Error, ErrorClass, Lent};
 const NAME: &str = "allreduce";
 const WHICH: (&str, Kind) = (NAME, Kind::DirectAllreduce);
 const WAY: Way = Way { by: Allreduce::Direct, to: Use::Reaching, least_ranks: 2 };
-/// A rank could not reach another's memory.
-const FAILED: u8 = 1;
 
 const _: () = assert!(2 * Lent::NAME_LEN <= BOARD_BRING_MAX_BYTES);
 
@@ -78,19 +76,16 @@ fn run(
     };
     // Also after a failure: the others must know, and may be reaching into this rank's memory.
     let mut failed = None;
-    let mine = [if done.is_err() { FAILED } else { 0 }];
-    board::part(e, team, board, WHICH, &mine, |rank, theirs| {
-        if theirs[0] == FAILED {
-            failed = Some(rank);
+    board::part(e, team, board, WHICH, &[errors::fault(&done)], |rank, theirs| {
+        if theirs[0] != 0 {
+            failed = Some((rank, theirs[0]));
         }
     })?;
     done?;
     match failed {
         None => Ok(()),
-        Some(rank) => {
-            let mut e = team.error(NAME, ErrorClass::Other, "the rank could not reach another one's memory");
-            e.peer = Some(rank as i32);
-            Err(e)
+        Some((rank, class)) => {
+            Err(errors::theirs(team, NAME, rank, class, "the rank could not reach another one's memory"))
         }
     }
 }

@@ -40,6 +40,27 @@ pub(crate) fn short(cx: &Context, op: &'static str, from: usize, bytes: u64, exp
     e
 }
 
+/// How a rank tells the others that its part failed: the class of its error in one byte, 0 for none.
+///
+/// The class goes along because of what a face does with it: that a peer is gone waits for the launcher, who knows
+/// which process died first; anything else ends the job at once, in the name of the rank that was only told.
+#[inline]
+pub(crate) fn fault<T>(part: &Result<T, Error>) -> u8 {
+    match part {
+        Ok(_) => 0,
+        Err(e) => e.class as i32 as u8,
+    }
+}
+
+/// The error of a rank that was told of another one's [`fault`].
+#[cold]
+pub(crate) fn theirs(team: &Team, op: &'static str, rank: usize, fault: u8, detail: &str) -> Error {
+    let class = ErrorClass::from_code(fault.into()).unwrap_or(ErrorClass::Other);
+    let mut e = team.error(op, class, detail);
+    e.peer = Some(rank as i32);
+    e
+}
+
 impl Team {
     /// An error of a collective on this team.
     #[cold]
@@ -50,5 +71,19 @@ impl Team {
     #[cold]
     pub(crate) fn datatype_error(&self, op: &'static str, e: &DatatypeError) -> Error {
         self.error(op, class(e), e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_fits_the_byte_that_tells_it() {
+        for class in (1..=255).filter_map(ErrorClass::from_code) {
+            assert_eq!(fault::<()>(&Err(Error::new(class, "test", ""))), class as i32 as u8);
+        }
+        assert!((256..2000).all(|code| ErrorClass::from_code(code).is_none()));
+        assert_eq!(fault(&Ok(())), 0);
     }
 }

@@ -17,8 +17,8 @@ use mpi_p2p::{Board, Engine, Error, ErrorClass};
 const NAME: &str = "allreduce";
 const WHICH: (&str, Kind) = (NAME, Kind::StagedAllreduce);
 const WAY: Way = Way { by: Allreduce::Staged, to: Use::Staging, least_ranks: 3 };
-/// Brought in place of a length by a rank that failed: what it staged is nothing.
-const FAILED: u64 = u64::MAX;
+/// Brought in place of a length by a rank that failed, less the class of its error: what it staged is nothing.
+const FAILED: u64 = u64::MAX - u8::MAX as u64;
 
 /// `None` where other algorithms serve the call; all ranks answer alike.
 pub(crate) fn allreduce(
@@ -53,7 +53,10 @@ impl Staged<'_> {
         self.board.begin();
         let combined = self.combine(own, op);
         // Also after a failure: the others must not wait.
-        let word = if combined.is_err() { FAILED } else { own.bytes() as u64 };
+        let word = match errors::fault(&combined) {
+            0 => own.bytes() as u64,
+            class => FAILED + u64::from(class),
+        };
         self.e.publish(self.team.context(), self.board, WHICH.1 as u32, &word.to_le_bytes());
         combined?;
         // The last one has combined everything.
@@ -95,11 +98,13 @@ impl Staged<'_> {
         let len = like.bytes();
         match u64::from_le_bytes(board::look_at(team, self.board, WHICH, rank)?) {
             there if there == len as u64 => self.stage(rank, like),
-            FAILED => {
-                let mut e = team.error(NAME, ErrorClass::Other, "the rank could not do its part");
-                e.peer = Some(rank as i32);
-                Err(e)
-            }
+            there if there > FAILED => Err(errors::theirs(
+                team,
+                NAME,
+                rank,
+                (there - FAILED) as u8,
+                "the rank could not do its part",
+            )),
             there => Err(errors::short(cx, NAME, rank, there, len)),
         }
     }
