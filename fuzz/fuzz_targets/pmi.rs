@@ -1,9 +1,10 @@
-//! Lines of PMI-1, its requests to spawn, messages of PMI-2 and the process mapping: what decodes encodes to the same.
+//! Lines of PMI-1, messages of PMI-2, the requests of both to spawn, and the process mapping: what decodes encodes to
+//! the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use mpi_wire::pmi1_spawn::Spawn;
-use mpi_wire::{pmi1, pmi2};
+use mpi_wire::{pmi1, pmi2, pmi2_spawn};
 
 /// Ranks in the job whose mapping is read.
 const RANKS: u32 = 64;
@@ -37,6 +38,10 @@ fn messages(piece: u8, bytes: &[u8]) {
     for part in bytes.chunks(usize::from(piece).max(1)) {
         messages.push(part);
         while let Ok(Some(message)) = messages.pop() {
+            if let Ok(spawn) = pmi2_spawn::decode(&message) {
+                assert_eq!(pmi2_spawn::encode(&spawn).map(|m| pmi2_spawn::decode(&m)), Ok(Ok(spawn)));
+            }
+            assert_eq!(message.encode().len(), pmi2::LENGTH_LEN + message.length());
             assert_eq!(pmi2::Message::decode(&message.encode().as_bytes()[pmi2::LENGTH_LEN..]), Ok(message));
         }
     }

@@ -37,6 +37,8 @@
 mod bootstrap;
 mod client;
 mod error;
+#[cfg(test)]
+mod fake;
 mod foreign;
 pub mod limits;
 pub mod names;

@@ -47,14 +47,10 @@ pub(crate) trait Wire: Send {
     fn abort(&mut self, code: i32, message: &str) -> Result<(), PmiError>;
 
     /// Starts programs; the code of each process that did not start, where the server tells.
-    fn spawn(&mut self, _request: &Spawn) -> Result<Vec<i64>, PmiError> {
-        Err(unsupported("spawn"))
-    }
+    fn spawn(&mut self, request: &Spawn) -> Result<Vec<i64>, PmiError>;
 
     /// A question about a name: the port, where one was asked for; `None` where the server says no.
-    fn name(&mut self, _request: &NameRequest) -> Result<Option<String>, PmiError> {
-        Err(unsupported("name"))
-    }
+    fn name(&mut self, request: &NameRequest) -> Result<Option<String>, PmiError>;
 }
 
 /// The longest key and value that a server takes, in bytes.
@@ -281,12 +277,6 @@ fn spawn_lines(request: &SpawnRequest) -> Result<Spawn, PmiError> {
     Ok(Spawn { preput: vec![(PARENT_KEY.to_owned(), request.port.clone())], programs })
 }
 
-fn unsupported(what: &'static str) -> PmiError {
-    let reason =
-        String::from("this is not spoken over PMI-2; MPI_PMI_PROTOCOL=pmi1, or this project's mpiexec");
-    PmiError::Refused { what, reason }
-}
-
 /// Name of a piece of a value in the flat key-value space.
 fn name(rank: u32, key: &str, piece: usize) -> String {
     if piece == 0 { format!("mpi-{rank}-{key}") } else { format!("mpi-{rank}-{key}-{piece}") }
@@ -403,7 +393,7 @@ impl Link {
             Link::Unix(s) => s.write_all(text.as_bytes()),
             Link::Tcp(s) => s.write_all(text.as_bytes()),
         };
-        sent.map_err(|e| failed(what, &e))
+        sent.map_err(|e| failed(what, &e, ANSWER_TIMEOUT))
     }
 
     /// Reads what comes next.
@@ -417,15 +407,24 @@ impl Link {
                 Ok(0) => return Err(PmiError::Lost { what, reason: String::from("end of file") }),
                 Ok(n) => return Ok(n),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(failed(what, &e)),
+                Err(e) => return Err(failed(what, &e, self.patience())),
             }
         }
     }
+
+    /// How long an answer is waited for.
+    fn patience(&self) -> Duration {
+        let set = match self {
+            Link::Unix(s) => s.read_timeout(),
+            Link::Tcp(s) => s.read_timeout(),
+        };
+        set.ok().flatten().unwrap_or(PEERS_TIMEOUT)
+    }
 }
 
-fn failed(what: &'static str, e: &std::io::Error) -> PmiError {
+fn failed(what: &'static str, e: &std::io::Error, patience: Duration) -> PmiError {
     if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
-        PmiError::Timeout { what, seconds: PEERS_TIMEOUT.as_secs() }
+        PmiError::Timeout { what, seconds: patience.as_secs() }
     } else {
         PmiError::Lost { what, reason: e.to_string() }
     }

@@ -17,6 +17,7 @@ pub mod limits;
 pub mod pmi1;
 pub mod pmi1_spawn;
 pub mod pmi2;
+pub mod pmi2_spawn;
 pub mod rma;
 pub mod spawn;
 pub mod startup;

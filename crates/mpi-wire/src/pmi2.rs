@@ -51,6 +51,11 @@ impl Message {
         value_of(&self.fields, key)
     }
 
+    /// All fields, in order; some messages repeat a key.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
     /// The return code: 0 where there is none.
     ///
     /// # Errors
@@ -59,7 +64,8 @@ impl Message {
         return_code(&self.fields)
     }
 
-    /// The message with its length.
+    /// The message with its length. One above [`PMI2_MESSAGE_MAX_BYTES`] ([`Message::length`]) is not to be sent: nobody
+    /// would read it.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut body = format!("cmd={};", self.command);
@@ -70,6 +76,13 @@ impl Message {
             body.push(';');
         }
         format!("{:<6}{body}", body.len())
+    }
+
+    /// Bytes of the message without its six characters of length.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        let fields: usize = self.fields.iter().map(|(key, value)| key.len() + value.len() + 2).sum();
+        "cmd=;".len() + self.command.len() + fields
     }
 
     /// Reads what follows the length.
@@ -188,6 +201,7 @@ mod tests {
                 messages.push(piece);
                 got.extend(messages.pop().unwrap());
             }
+            prop_assert_eq!(message.length() + LENGTH_LEN, message.encode().len());
             prop_assert_eq!(got, [message]);
         }
 
