@@ -21,22 +21,31 @@ pub fn mpiexec() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_mpiexec"))
 }
 
-/// The example program `rank`. It is built here, since `cargo test --test NAME` builds no examples
-/// and would leave an old one; where it is fresh that takes no time.
+/// The example program `rank`.
 pub fn rank_program() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let directory = mpiexec().parent().expect("a directory").to_owned();
-        let path = directory.join("examples/rank");
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "mpiexec", "--example", "rank"]);
-        if directory.ends_with("release") {
-            build.arg("--release");
-        }
-        assert!(build.status().expect("cargo").success());
-        assert!(path.exists(), "{} is not there after it was built", path.display());
-        path
-    })
+    PATH.get_or_init(|| example("mpiexec", "rank"))
+}
+
+/// The example program `self_check` of the library: ranks that speak MPI with each other.
+pub fn self_check() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| example("mpi", "self_check"))
+}
+
+/// An example program of a package. It is built here, since `cargo test --test NAME` builds no examples and would leave
+/// an old one; where it is fresh that takes no time.
+fn example(package: &str, name: &str) -> PathBuf {
+    let directory = mpiexec().parent().expect("a directory").to_owned();
+    let path = directory.join("examples").join(name);
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--package", package, "--example", name]);
+    if directory.ends_with("release") {
+        build.arg("--release");
+    }
+    assert!(build.status().expect("cargo").success());
+    assert!(path.exists(), "{} is not there after it was built", path.display());
+    path
 }
 
 /// A job to be.
