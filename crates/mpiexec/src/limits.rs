@@ -14,6 +14,22 @@ pub const SILENCE: Duration = Duration::from_secs(30);
 pub const PINGS_PER_SILENCE: u32 = 5;
 /// How long the daemon of a host may take to answer for the first time.
 pub const DAEMON_START: Duration = Duration::from_secs(15);
+/// How long hosts are waited for with `--wait-hosts`, unless it says otherwise.
+pub const HOSTS_WAIT: Duration = Duration::from_secs(300);
+/// The longest that `--wait-hosts` takes, in seconds.
+pub const HOSTS_WAIT_MAX_SECONDS: usize = 86400;
+/// One attempt to reach a host may take so long.
+pub const HOST_PROBE: Duration = Duration::from_secs(15);
+/// From an attempt that failed to the next one.
+pub const HOST_PROBES_APART: Duration = Duration::from_secs(1);
+/// How often is looked how attempts went.
+pub const HOST_PROBE_LOOK: Duration = Duration::from_millis(20);
+/// Attempts that run at once.
+pub const HOST_PROBES_AT_ONCE: usize = 32;
+/// Bytes of an attempt's complaints that are read.
+pub const HOST_PROBE_WORDS_BYTES: usize = 4096;
+/// Hosts that cannot be reached and are named; of the others their number is told.
+pub const HOSTS_LISTED_MAX: usize = 16;
 /// How long daemons may take to end at the end of the job.
 pub const DAEMON_END: Duration = Duration::from_secs(3);
 /// Output of one host that may be on its way to the launcher, in bytes.
@@ -85,6 +101,14 @@ pub fn table() -> Vec<(&'static str, String)> {
         FAN_OUT,
         SILENCE,
         PINGS_PER_SILENCE,
+        HOSTS_WAIT,
+        HOSTS_WAIT_MAX_SECONDS,
+        HOST_PROBE,
+        HOST_PROBES_APART,
+        HOST_PROBE_LOOK,
+        HOST_PROBES_AT_ONCE,
+        HOST_PROBE_WORDS_BYTES,
+        HOSTS_LISTED_MAX,
         DAEMON_START,
         DAEMON_END,
         HOST_WINDOW_BYTES,

@@ -77,7 +77,7 @@ fn run(words: Vec<OsString>) -> Result<i32, LaunchError> {
     if job.dry_run {
         print(&match job.show_map {
             ShowMap::Json => plan.json(|rank| (plan.processors_of(rank), None)) + "\n",
-            _ => plan.describe(),
+            _ => plan.describe() + &plan.commands(&job),
         });
         return Ok(0);
     }
@@ -85,6 +85,13 @@ fn run(words: Vec<OsString>) -> Result<i32, LaunchError> {
         if let Some(line) = plan.oversubscription() {
             eprintln!("mpiexec: {line}");
         }
+    }
+    if let Some(bound) = job.wait_hosts {
+        let remark = |line| match job.quiet {
+            true => {}
+            false => eprintln!("mpiexec: {line}"),
+        };
+        hosts::wait::wait(&job.launcher, &plan.other_hosts(), bound, remark)?;
     }
     job::run(&job, &plan)
 }

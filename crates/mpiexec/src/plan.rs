@@ -7,7 +7,8 @@ use crate::hosts::launcher::shown;
 use crate::hosts::{self, Host};
 use crate::settings::{Job, StdinTo, What};
 use crate::topology::Topology;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A program that can be started.
@@ -45,7 +46,7 @@ impl Wanted {
     ///
     /// # Errors
     /// [`LaunchError`] naming host and path.
-    pub fn ready(&self, search: Option<&std::ffi::OsStr>, host: &str) -> Result<Ready, LaunchError> {
+    pub fn ready(&self, search: Option<&OsStr>, host: &str) -> Result<Ready, LaunchError> {
         if let Some(wdir) = &self.wdir {
             find::directory(wdir, host)?;
         }
@@ -193,6 +194,26 @@ impl Plan {
                 let _ = write!(out, " (in {})", wdir.display());
             }
             out.push('\n');
+        }
+        out
+    }
+
+    /// The hosts, other than this machine, that have ranks.
+    pub fn other_hosts(&self) -> Vec<&Host> {
+        let other = |at: &usize| !self.is_here(*at) && self.ranks_of(*at).next().is_some();
+        (0..self.hosts.len()).filter(other).filter_map(|at| self.hosts.get(at)).collect()
+    }
+
+    /// The commands that would start the daemons of other hosts, for `--dry-run`.
+    pub fn commands(&self, job: &Job) -> String {
+        use std::fmt::Write;
+        let mut out = String::new();
+        let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("mpiexec"));
+        let copy = job.copy_self.then(|| std::fs::metadata(&own).map_or(0, |file| file.len()));
+        for host in self.other_hosts() {
+            let words = job.launcher.command(host, &own, copy);
+            let words: Vec<String> = words.iter().map(|word| shown(OsStr::from_bytes(word))).collect();
+            let _ = writeln!(out, "host {}: {}", host.name, words.join(" "));
         }
         out
     }

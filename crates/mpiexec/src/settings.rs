@@ -57,6 +57,8 @@ pub struct Job {
     pub fan_out: u32,
     /// How long a host may be silent.
     pub silence: Duration,
+    /// How long hosts that cannot be reached are waited for.
+    pub wait_hosts: Option<Duration>,
     /// Print the map.
     pub show_map: ShowMap,
     /// Start nothing.
@@ -173,6 +175,13 @@ impl Job {
         let oversubscribe = oversubscribe(&words, &values)?;
         let variable = |name: &str| std::env::var(name).ok();
         let allocation = crate::hosts::allocation::slurm(&variable)?;
+        let given = hostfile_of(&values)?;
+        // The names of an operator's pods come when the pods do.
+        let (operated, wait) = match given.is_some() || allocation.is_some() {
+            true => (None, None),
+            false => (crate::hosts::operator::hosts(&variable)?, Some(limits::HOSTS_WAIT)),
+        };
+        let wait = wait.filter(|_| operated.is_some() && values.get("wait-hosts").is_none());
         let programs =
             words.sections.iter().map(|s| program(s, outside)).collect::<Result<Vec<_>, UsageError>>()?;
         Ok(Job {
@@ -189,7 +198,7 @@ impl Job {
             verbose: values.flag("verbose")?,
             quiet: values.flag("quiet")?,
             oversubscribe,
-            hostfile: hostfile_of(&values)?.or(allocation.clone()),
+            hostfile: given.or(allocation.clone()).or(operated),
             ppn: values.number("ppn", 1, limits::RANKS_MAX)?,
             map_by: match values.get("map-by") {
                 None => MapBy::default(),
@@ -209,6 +218,7 @@ impl Job {
             copy_self: values.flag("copy-self")?,
             fan_out: values.number("fan-out", 1, hostfile::HOSTS_MAX)?.map_or(limits::FAN_OUT, |n| n as u32),
             silence: silence(&values)?,
+            wait_hosts: crate::hosts::wait::bound(&values)?.or(wait),
             show_map: match values.get("show-map") {
                 Some("json") => ShowMap::Json,
                 _ if values.flag("show-map").map_err(|_| values.bad("show-map", "expected json"))? => {
@@ -539,6 +549,7 @@ mod tests {
             ("--launcher exec:x a", "--launcher \"exec:x\": expected {command}"),
             ("--port-range 9-1 a", "--port-range \"9-1\": expected FIRST-LAST"),
             ("--silence 0 a", "--silence \"0\": expected"),
+            ("--wait-hosts=soon a", "--wait-hosts \"soon\": expected nothing, or =SECONDS"),
             ("--fan-out 0 a", "--fan-out \"0\": expected"),
             ("--show-map=xml a", "--show-map \"xml\": expected json"),
             ("--output-from 3-1 a", "--output-from \"3-1\": expected ranks"),

@@ -306,6 +306,11 @@ fn an_allocation_of_slurm_is_used() {
         .env("SLURM_JOB_NODELIST", "n[08-09]")
         .env("SLURM_TASKS_PER_NODE", "1,2")
         .done();
-    let hosts: Vec<&str> = done.out.lines().filter_map(|l| l.split([':', ',']).nth(1)).collect();
+    let ranks = done.out.lines().filter(|line| line.starts_with("rank "));
+    let hosts: Vec<&str> = ranks.filter_map(|l| l.split([':', ',']).nth(1)).collect();
     assert_eq!((done.status, hosts), (0, vec![" n08", " n09", " n09"]), "{done:?}");
+    for host in ["n08", "n09"] {
+        assert!(done.out.contains(&format!("host {host}: srun --nodes=1 --ntasks=1 ")), "{done:?}");
+        assert!(done.out.contains(&format!(" --nodelist={host} /")), "{done:?}");
+    }
 }

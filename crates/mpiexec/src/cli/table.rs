@@ -326,6 +326,14 @@ pub const OPTIONS: &[Opt] = {
             HOSTS,
             "end the job when a host is not heard from for so long (30)",
         ),
+        opt(
+            "wait-hosts",
+            &[],
+            Flag,
+            Job,
+            HOSTS,
+            "wait until every host can be reached, for at most 300 s (=SECONDS: for so long)",
+        ),
         opt("iface", &[], Value("NAME"), Job, HOSTS, "network interface for the ranks' connections"),
         opt("port-range", &[], Value("A-B"), Job, HOSTS, "ports for the ranks' connections"),
         Opt {

@@ -50,6 +50,16 @@ impl Launcher {
             None => vec![program.as_os_str().as_bytes().to_vec(), WORD.into()],
             Some(length) => vec!["sh".into(), "-c".into(), receiving_script(length).into()],
         };
+        self.around(host, &inner)
+    }
+
+    /// The command that does nothing on `host`, and succeeds when it can be reached.
+    pub fn probe(&self, host: &Host) -> Vec<Vec<u8>> {
+        self.around(host, &["true".into()])
+    }
+
+    /// The command that runs `inner` on `host`.
+    fn around(&self, host: &Host, inner: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut words: Vec<Vec<u8>> = Vec::new();
         match self {
             Launcher::Ssh => {
@@ -61,7 +71,7 @@ impl Launcher {
                     words.extend(["-l".into(), user.clone().into_bytes()]);
                 }
                 words.extend(["--".into(), host.name.clone().into_bytes()]);
-                words.push(shell_line(&inner));
+                words.push(shell_line(inner));
             }
             Launcher::Slurm => {
                 words.extend(["srun", "--nodes=1", "--ntasks=1", "--overlap", "--input=all"].map(Into::into));
@@ -69,10 +79,10 @@ impl Launcher {
                     ["--unbuffered", "--cpu-bind=none", "--mpi=none", "--export=ALL"].map(Into::into),
                 );
                 words.push(format!("--nodelist={}", host.name).into_bytes());
-                words.extend(inner);
+                words.extend_from_slice(inner);
             }
-            Launcher::Fork => words.extend(inner),
-            Launcher::Exec(template) => template.iter().for_each(|word| fill(word, host, &inner, &mut words)),
+            Launcher::Fork => words.extend_from_slice(inner),
+            Launcher::Exec(template) => template.iter().for_each(|word| fill(word, host, inner, &mut words)),
         }
         words
     }
@@ -170,6 +180,8 @@ mod tests {
         assert!(!ssh.contains("StrictHostKeyChecking"), "host keys are the user's matter");
         assert_eq!(command("fork", None, None), "</a b/mpiexec><--daemon-of-a-job>");
         assert!(command("slurm", None, None).contains("<--nodelist=h></a b/mpiexec>"));
+        let probe = Launcher::Ssh.probe(&host("h", None));
+        assert_eq!(probe.last().map(Vec::as_slice), Some(&b"true"[..]));
         let exec = command("exec:ip netns exec {host} {command}", None, None);
         assert_eq!(exec, "<ip><netns><exec><h></a b/mpiexec><--daemon-of-a-job>");
         let nested = command("exec:docker exec -i {host} sh -c 'exec {command}'", None, None);

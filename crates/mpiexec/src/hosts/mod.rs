@@ -3,7 +3,9 @@
 pub mod allocation;
 pub mod hostfile;
 pub mod launcher;
+pub mod operator;
 pub mod place;
+pub mod wait;
 
 use crate::cli::UsageError;
 use crate::settings::{Job, Oversubscribe};
