@@ -11,6 +11,7 @@ mod ci;
 mod collectives;
 mod conformance;
 mod shell;
+mod slurm;
 mod surface;
 mod tidy;
 mod workspace;
@@ -48,6 +49,8 @@ enum Command {
     Scale(collectives::ScaleOptions),
     /// Jobs of ranks of both byte orders: this machine's, and s390x under emulation
     BigEndian(big_endian::Options),
+    /// Slurm, started on this machine: our programs under srun, and mpiexec in an allocation
+    Slurm(slurm::Options),
     /// Every public item of rsmpi, and where it is here
     Surface(surface::Options),
     /// Programs written for other implementations, unmodified, on ours
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Tune(options) => collectives::tune(&options),
         Command::Scale(options) => collectives::scale(&options),
         Command::BigEndian(options) => big_endian::run(&options),
+        Command::Slurm(options) => slurm::run(&options),
         Command::Surface(options) => surface::run(&options),
         Command::Callgrind(options) => callgrind::run(&options),
         Command::Conformance { suite: Conformance::Rsmpi(options) } => conformance::rsmpi(&options),
