@@ -15,9 +15,9 @@ const STEP_LIMIT: Duration = Duration::from_secs(1200);
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Only the steps whose name contains this
-    #[arg(long)]
-    only: Option<String>,
+    /// Only the steps whose names contain one of these words, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
 }
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
@@ -47,8 +47,7 @@ const STEPS: &[Step] = &[
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let start = Instant::now();
     let mut failed = Vec::new();
-    let wanted = |name: &str| options.only.as_ref().is_none_or(|part| name.contains(part.as_str()));
-    for (name, step) in STEPS.iter().filter(|(name, _)| wanted(name)) {
+    for (name, step) in chosen(&options.only)? {
         println!("== {name}");
         let began = Instant::now();
         if let Err(error) = step() {
@@ -62,6 +61,20 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         bail!("failed: {}", failed.join(", "));
     }
     Ok(())
+}
+
+/// A word that chooses nothing is a slip, and would pass.
+fn chosen(only: &[String]) -> anyhow::Result<Vec<&'static Step>> {
+    let names = || STEPS.iter().map(|(name, _)| *name);
+    for word in only {
+        let all = names().collect::<Vec<_>>().join(", ");
+        ensure!(
+            names().any(|name| name.contains(word.as_str())),
+            "no step is called {word:?}; there are: {all}"
+        );
+    }
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|word| name.contains(word.as_str()));
+    Ok(STEPS.iter().filter(|(name, _)| wanted(name)).collect())
 }
 
 fn cargo_step(words: &str) -> anyhow::Result<()> {
@@ -100,4 +113,21 @@ fn heat() -> anyhow::Result<()> {
 
 fn is_png(path: &Path) -> bool {
     std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.len() > 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_chosen_by_words_and_a_wrong_word_is_named_with_all_steps() {
+        let names = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            chosen(&words).map(|steps| steps.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&[]).unwrap().len(), STEPS.len());
+        assert_eq!(names(&["tidy", "format"]).unwrap(), ["format", "tidy"]);
+        let error = names(&["tidy", "nosuch"]).unwrap_err().to_string();
+        assert!(error.contains("\"nosuch\"") && error.contains("format, lint"), "{error}");
+    }
 }

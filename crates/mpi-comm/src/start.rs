@@ -25,7 +25,7 @@ pub(crate) enum StartError {
     #[error(transparent)]
     Launcher(#[from] PmiError),
     /// No transport opens; each with its reason.
-    #[error("no transport can be opened: {0}")]
+    #[error("no transport that reaches all ranks can be opened: {0}")]
     Transports(String),
     /// A transport's setting.
     #[error("{0}")]
@@ -170,7 +170,8 @@ fn open(
             }
             Err(OpenError::Unavailable { reason, .. }) => {
                 // Where one rank has no such transport, usually no rank has: one line is enough.
-                if boot.rank == 0 && boot.kind == Kind::Native {
+                // A rank that is alone on its host misses nothing.
+                if boot.rank == 0 && boot.kind == Kind::Native && boot.node_size > 1 {
                     eprintln!("mpi: {} is not available ({reason})", backend.name());
                 }
                 refused.push(format!("{}: {reason}", backend.name()));
@@ -184,7 +185,13 @@ fn open(
             }
         }
     }
-    match opened.is_empty() && boot.size > 1 {
+    // What has no address ends at the node. Better said here, with the reason, than by the first send.
+    let leaves_node = opened.iter().any(|(_, open)| open.address.is_some());
+    if boot.node_size < boot.size && !leaves_node {
+        refused
+            .insert(0, format!("{} of {} ranks are on other hosts", boot.size - boot.node_size, boot.size));
+    }
+    match boot.size > 1 && (opened.is_empty() || (boot.node_size < boot.size && !leaves_node)) {
         true => Err(StartError::Transports(refused.join("; "))),
         false => Ok(opened),
     }

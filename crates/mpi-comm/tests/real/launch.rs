@@ -18,6 +18,8 @@ pub struct Launch {
     ranks: u32,
     /// What the shell does as each rank; `"$0" "$@"` is the scenario.
     script: Option<&'static str>,
+    /// More options of mpiexec.
+    options: &'static str,
     variables: Vec<(&'static str, &'static str)>,
     status: i32,
     says: Vec<&'static str>,
@@ -37,6 +39,7 @@ impl Launch {
             scenario,
             ranks,
             script,
+            options: "",
             variables,
             status: 0,
             says,
@@ -52,6 +55,16 @@ impl Launch {
     }
     pub fn with(mut self, name: &'static str, value: &'static str) -> Launch {
         self.variables.push((name, value));
+        self
+    }
+    /// Runs on hosts that are this machine under other names.
+    pub fn on_two_hosts(mut self) -> Launch {
+        self.options = "--launcher fork --host a:2,b:2";
+        self
+    }
+    /// The same, with one rank on each.
+    pub fn on_a_host_each(mut self) -> Launch {
+        self.options = "--launcher fork --host a,b";
         self
     }
     /// Each rank is a shell that does this.
@@ -108,6 +121,7 @@ impl Launch {
             ranks => {
                 let mut command = Command::new(mpiexec());
                 command.args(["-n", &ranks.to_string(), "--oversubscribe", "--timeout", self.seconds]);
+                command.args(self.options.split_whitespace());
                 command.args(self.script.iter().flat_map(|script| ["sh", "-c", script])).arg(&me);
                 command
             }

@@ -188,6 +188,20 @@ fn launches() -> Vec<Launch> {
             .with("MPI_IFACE", "nix")
             .ends(3)
             .says_once("MPI_IFACE=\"nix\""),
+        Launch::of("hello", 4).named("hello_on_two_hosts").on_two_hosts().silent(),
+        Launch::of("hello", 2).named("hello_one_on_each_host").on_a_host_each().silent(),
+        Launch::of("hello", 4)
+            .named("no_way_between_hosts")
+            .on_two_hosts()
+            .with("MPI_BTL", "^tcp")
+            .ends(3)
+            .says("2 of 4 ranks are on other hosts"),
+        Launch::of("hello", 4)
+            .named("no_port_between_hosts")
+            .on_two_hosts()
+            .with("MPI_PORT_RANGE", "1-1")
+            .ends(3)
+            .says("2 of 4 ranks are on other hosts; tcp: "),
         Launch::of("hello", 3)
             .named("bad_handler")
             .with("MPI_INITIAL_ERRHANDLER", "foo")

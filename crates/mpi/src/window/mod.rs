@@ -13,7 +13,7 @@
 //! let world = universe.world();
 //! let mut window = Window::<u64>::allocate(&world, 4);
 //! window.lock_all(|epoch| {
-//!     let ticket = epoch.fetch_and_op(1, 0, 0, SystemOperation::sum());
+//!     let ticket = epoch.fetch_and_op(0, 0, 1, SystemOperation::sum());
 //!     println!("rank {} drew {ticket}", world.rank());
 //! });
 //! # use mpi::collective::SystemOperation;
