@@ -20,9 +20,25 @@ const STAGE_WORDS: usize = 64;
 /// What an endpoint stages, by board, rank and side.
 type Stages = HashMap<(u32, u32, u64), Box<[AtomicU64; STAGE_WORDS]>>;
 
+/// Pieces that may be fed before the first is done with: few, so that feeders wait often.
+const FEED_PIECES: u64 = 3;
+/// Words of a piece.
+const PIECE_WORDS: usize = 12;
+
+/// What was fed and is done with, on all boards.
+#[derive(Debug, Default)]
+struct Feeds {
+    /// Number, word and line of each rank's last pieces, by board and rank.
+    fed: HashMap<(u32, u32), Vec<(u64, u32, Vec<u8>)>>,
+    /// How many each rank is done with.
+    done: HashMap<(u32, u32), u64>,
+    /// What stands beside the lines, by board, rank and place.
+    pieces: HashMap<(u32, u32, u64), Box<[AtomicU64; PIECE_WORDS]>>,
+}
+
 /// What all endpoints share.
 #[derive(Debug, Default)]
-pub(crate) struct Table(Mutex<Places>, Mutex<Stages>);
+pub(crate) struct Table(Mutex<Places>, Mutex<Stages>, Mutex<Feeds>);
 
 /// The table as endpoint `me` sees it.
 pub(crate) struct View {
@@ -35,6 +51,10 @@ pub(crate) struct View {
 impl View {
     fn with<T>(&self, f: impl FnOnce(&mut Places) -> T) -> T {
         f(&mut self.table.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn with_feeds<T>(&self, f: impl FnOnce(&mut Feeds) -> T) -> T {
+        f(&mut self.table.2.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -91,6 +111,66 @@ impl Boards for View {
             .or_insert_with(|| Box::new(std::array::from_fn(|_| AtomicU64::new(0))));
         // Atomics may be written through a shared reference; the box stays where it is.
         Some(Span::new(words.as_ptr().cast_mut().cast(), STAGE_WORDS * 8))
+    }
+
+    fn feed_pieces(&self) -> u64 {
+        FEED_PIECES
+    }
+
+    fn piece_bytes(&self) -> usize {
+        PIECE_WORDS * 8
+    }
+
+    fn feed(&self, board: u32, piece: u64, word: u32, bytes: &[u8]) {
+        assert!(bytes.len() <= CAPACITY, "{} bytes do not fit", bytes.len());
+        self.with_feeds(|feeds| {
+            let done = feeds.done.get(&(board, self.me)).copied().unwrap_or(0);
+            assert!(piece > done, "piece {piece} after {done} were done with");
+            let fed = feeds.fed.entry((board, self.me)).or_default();
+            assert!(fed.last().is_none_or(|(last, ..)| *last < piece), "pieces are counted up");
+            // What it writes over.
+            fed.retain(|(number, ..)| number + FEED_PIECES > piece);
+            fed.push((piece, word, bytes.to_vec()));
+        });
+    }
+
+    fn has_fed(&self, board: u32, place: u32, piece: u64) -> bool {
+        self.with_feeds(|feeds| {
+            let fed = feeds.fed.get(&(board, place)).map_or(&[][..], Vec::as_slice);
+            let over = fed.iter().any(|(number, ..)| *number >= piece + FEED_PIECES);
+            assert!(!over, "piece {piece} of {place} was written over");
+            fed.iter().any(|(number, ..)| *number == piece)
+        })
+    }
+
+    fn fed(&self, board: u32, place: u32, piece: u64, into: &mut [u8]) -> (u32, usize) {
+        self.with_feeds(|feeds| {
+            let found = feeds.fed[&(board, place)].iter().find(|(number, ..)| *number == piece);
+            let (_, word, bytes) = found.expect("what is read was fed, and is there");
+            let len = bytes.len().min(into.len());
+            into[..len].copy_from_slice(&bytes[..len]);
+            (*word, bytes.len())
+        })
+    }
+
+    fn piece(&self, board: u32, place: Option<u32>, piece: u64) -> Option<Span> {
+        self.with_feeds(|feeds| {
+            let place = (board, place.unwrap_or(self.me), piece % FEED_PIECES);
+            let words = feeds.pieces.entry(place);
+            let words = words.or_insert_with(|| Box::new(std::array::from_fn(|_| AtomicU64::new(0))));
+            Some(Span::new(words.as_ptr().cast_mut().cast(), PIECE_WORDS * 8))
+        })
+    }
+
+    fn done_with(&self, board: u32, piece: u64) {
+        self.with_feeds(|feeds| {
+            let before = feeds.done.insert((board, self.me), piece);
+            assert!(before.unwrap_or(0) < piece, "pieces are counted up");
+        });
+    }
+
+    fn is_done_with(&self, board: u32, place: u32, piece: u64) -> bool {
+        self.with_feeds(|feeds| feeds.done.get(&(board, place)).copied().unwrap_or(0) >= piece)
     }
 
     fn reaches(&self, _: u32) -> bool {

@@ -35,6 +35,46 @@ pub trait Boards: Send + Sync {
         None
     }
 
+    /// Pieces that a rank can feed to the others before the first is done with, on boards with stages that are
+    /// [ready](Boards::ready_stages); 0 where there is no such thing.
+    fn feed_pieces(&self) -> u64 {
+        0
+    }
+
+    /// Bytes that a piece has beside what its line carries.
+    fn piece_bytes(&self) -> usize {
+        0
+    }
+
+    /// Feeds piece `piece` to all others, with a word and up to [`capacity`](Boards::capacity) bytes in its line. Pieces of
+    /// all ranks are counted together, from 1 on, by all alike, and piece `k` is fed only once everybody is [done
+    /// with](Boards::is_done_with) piece `k - feed_pieces`. Whoever may sleep is to be [woken](crate::BtlTx::wake).
+    fn feed(&self, _board: u32, _piece: u64, _word: u32, _bytes: &[u8]) {}
+
+    /// True once the rank at `place` has fed piece `piece`.
+    fn has_fed(&self, _board: u32, _place: u32, _piece: u64) -> bool {
+        false
+    }
+
+    /// Reads the line of a piece that is there, as [`read`](Boards::read) does.
+    fn fed(&self, _board: u32, _place: u32, _piece: u64, _into: &mut [u8]) -> (u32, usize) {
+        (0, 0)
+    }
+
+    /// Where the rank at `place`, this one for `None`, has what goes with piece `piece`. Its owner writes it before it
+    /// feeds the piece.
+    fn piece(&self, _board: u32, _place: Option<u32>, _piece: u64) -> Option<Span> {
+        None
+    }
+
+    /// Says that this rank is done with all pieces up to `piece`. Whoever may sleep is to be woken.
+    fn done_with(&self, _board: u32, _piece: u64) {}
+
+    /// True once the rank at `place` is done with all pieces up to `piece`.
+    fn is_done_with(&self, _board: u32, _place: u32, _piece: u64) -> bool {
+        false
+    }
+
     /// True when this process may copy from and to the memory of the rank at `place`, which has published
     /// something or sent a message.
     fn reaches(&self, _place: u32) -> bool {

@@ -6,7 +6,7 @@ use crate::notes::{self, Notes};
 use crate::plan::Call;
 use crate::program::Program;
 use crate::run::Run;
-use crate::{InPlaceOr, Root, Team, direct, small};
+use crate::{InPlaceOr, Root, Team, direct, fed, gathered, small, staged};
 use mpi_datatype::{Op, RecvBlocks, RecvBuf, SendBlocks, SendBuf};
 use mpi_p2p::{Engine, Error, RequestId};
 
@@ -37,6 +37,17 @@ macro_rules! collective {
                 if let Some(result) = $small(e, team, $($arg),*) {
                     return result;
                 }
+            };
+            $(#[$doc])* $name, $immediate, $init($($arg: $ty),*)
+        }
+    };
+    (
+        $(#[$doc:meta])* $name:ident, $immediate:ident, $init:ident ( $($arg:ident : $ty:ty),* )
+        direct $direct:path
+    ) => {
+        collective! {
+            blocking |e, team| if let Some(result) = $direct(e, team, $($arg),*) {
+                return result;
             };
             $(#[$doc])* $name, $immediate, $init($($arg: $ty),*)
         }
@@ -114,7 +125,8 @@ collective! {
 }
 collective! {
     /// The root's data to all.
-    broadcast, ibroadcast, broadcast_init(buf: RecvBuf<'_>, root: impl Into<Root> + Copy) small small::broadcast
+    broadcast, ibroadcast, broadcast_init(buf: RecvBuf<'_>, root: impl Into<Root> + Copy)
+    direct fed::broadcast, small small::broadcast
 }
 collective! {
     /// Everyone's `send` to the root, where rank `i`'s is the `i`-th of equal blocks of `recv`. In place (root only): its
@@ -136,16 +148,19 @@ collective! {
 collective! {
     /// Everyone's `send` to everyone: rank `i`'s is the `i`-th of equal blocks of `recv`. In place: one's own block
     /// stands there already.
-    allgather, iallgather, allgather_init(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>) small small::allgather
+    allgather, iallgather, allgather_init(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>)
+    direct gathered::allgather, small small::allgather
 }
 collective! {
     /// As [`allgather`] with a block of its own place and length for each rank.
     allgatherv, iallgatherv, allgatherv_init(send: InPlaceOr<SendBuf<'_>>, recv: RecvBlocks<'_>)
+    direct gathered::allgatherv
 }
 collective! {
     /// The `i`-th of equal blocks of `send` to rank `i`; what rank `i` sends is the `i`-th of `recv`. In place: `recv` holds
     /// what is sent, and is replaced.
-    alltoall, ialltoall, alltoall_init(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>) small small::alltoall
+    alltoall, ialltoall, alltoall_init(send: InPlaceOr<SendBuf<'_>>, recv: RecvBuf<'_>)
+    direct gathered::alltoall, small small::alltoall
 }
 collective! {
     /// As [`alltoall`] with a block of its own place and length (and type: `MPI_Alltoallw`) for each rank. Empty blocks
@@ -155,7 +170,8 @@ collective! {
 collective! {
     /// Everyone's `send`, combined in the order of ranks, into the root's `recv`. In place (root only): its operand is
     /// in `recv`.
-    reduce, ireduce, reduce_init(send: InPlaceOr<SendBuf<'_>>, recv: Option<RecvBuf<'_>>, op: &Op, root: impl Into<Root> + Copy) small small::reduce
+    reduce, ireduce, reduce_init(send: InPlaceOr<SendBuf<'_>>, recv: Option<RecvBuf<'_>>, op: &Op, root: impl Into<Root> + Copy)
+    direct staged::reduce, small small::reduce
 }
 collective! {
     /// Everyone's `send` combined into everyone's `recv`: the same bits on all ranks. In place: the operand is in

@@ -5,14 +5,14 @@
 //! doubling forms it: the same bits as over messages.
 
 use crate::algorithms::Fold;
-use crate::choose::Allreduce;
+use crate::choose::{Allreduce, STAGED};
 use crate::limits::{
     BOARD_AFTER_MEETINGS, BOARD_AFTER_REACHES, BOARD_ALLREDUCE_ALL_BYTES, BOARD_ALLREDUCE_FEW_BYTES,
     BOARD_ALLREDUCE_MAX_RANKS, BOARD_BRING_MAX_BYTES, DIRECT_LEAST_BYTES,
 };
 use crate::{InPlaceOr, Team, errors, small};
-use mpi_datatype::{Op, Primitive, RecvBuf, SendBuf, SmallScratch, copy};
-use mpi_p2p::{Board, Engine, Error, ErrorClass, within};
+use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf, SmallScratch, copy};
+use mpi_p2p::{Board, Engine, Error, ErrorClass, record, within};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,6 +23,20 @@ pub(crate) enum Kind {
     Allreduce,
     DirectAllreduce,
     StagedAllreduce,
+    StagedReduce,
+    StagedAllgather,
+    StagedAlltoall,
+    FedBroadcast,
+}
+
+/// A collective that goes through memory that the ranks share.
+pub(crate) struct Which {
+    pub name: &'static str,
+    /// What stands after `MPI_COLL_`.
+    pub setting: &'static str,
+    /// The same for records.
+    pub op: record::ops::Op,
+    pub kind: Kind,
 }
 
 /// What a board is wanted for.
@@ -137,7 +151,7 @@ pub(crate) fn part(
 }
 
 #[cold]
-fn named(mut e: Error, name: &'static str) -> Error {
+pub(crate) fn named(mut e: Error, name: &'static str) -> Error {
     e.op = name;
     e
 }
@@ -227,6 +241,31 @@ pub(crate) fn allreduce(e: &Engine, team: &Team, acc: RecvBuf<'_>, op: &Op) -> O
     }
 }
 
+/// The board of a call that is to go through memory that the ranks share; `None` where it does not. All ranks answer
+/// alike.
+#[inline]
+pub(crate) fn for_stages<'t>(
+    e: &Engine,
+    team: &'t Team,
+    which: &Which,
+    bytes: usize,
+) -> Option<Result<&'t Board, Error>> {
+    let settings = team.settings();
+    if team.far().is_some() || settings.is_checked() {
+        return None;
+    }
+    let board = match team.board().get(e, team, Use::Staging) {
+        Ok(board) => board?,
+        Err(e) => return Some(Err(e)),
+    };
+    record::algorithm(which.op, const { record::ops::algorithm(STAGED) });
+    if settings.is_told() {
+        let by = (which.setting, STAGED);
+        settings.tell(which.name, &team.context().name(), by, (team.size(), bytes), None);
+    }
+    Some(Ok(board))
+}
+
 /// A way of an allreduce of longer vectors through memory that the ranks share.
 pub(crate) struct Way {
     /// Its name in the table.
@@ -251,11 +290,7 @@ pub(crate) fn for_allreduce<'t, 'b>(
     if settings.choose_allreduce(team.size(), acc.count(), acc.bytes(), op.commutes()) != way.by {
         return None;
     }
-    // For operations of MPI's own, whose types are the same on all ranks. What comes is not validated. Asked of the
-    // type and not of its form on the wire, which depends on the byte order: ranks of either must answer alike.
-    let dense = datatype.as_primitive().is_some_and(Primitive::is_dense);
-    let plain = dense && !datatype.needs_validation();
-    if !plain || matches!(op, Op::User(_)) || op.check(datatype).is_err() {
+    if !is_own(datatype, op) {
         return None;
     }
     let own = match send {
@@ -272,6 +307,14 @@ pub(crate) fn for_allreduce<'t, 'b>(
         settings.tell("allreduce", &team.context().name(), by, (team.size(), acc.bytes()), None);
     }
     Some(Ok((board, own)))
+}
+
+/// An operation of MPI's own, whose types are the same on all ranks. What comes is not validated. Asked of the type
+/// and not of its form on the wire, which depends on the byte order: ranks of either must answer alike.
+pub(crate) fn is_own(datatype: &Datatype, op: &Op) -> bool {
+    let dense = datatype.as_primitive().is_some_and(Primitive::is_dense);
+    let plain = dense && !datatype.needs_validation();
+    plain && !matches!(op, Op::User(_)) && op.check(datatype).is_ok()
 }
 
 fn reduce_all<const N: usize>(

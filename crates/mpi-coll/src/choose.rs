@@ -111,6 +111,9 @@ macro_rules! algorithms {
 /// team share several nodes.
 pub(crate) const LEADERS: &str = "leaders";
 
+/// Through memory that the ranks of a node share.
+pub(crate) const STAGED: &str = "staged";
+
 /// Whether a collective has that algorithm.
 fn has_leaders(name: &str) -> bool {
     name != "ALLTOALL"
@@ -130,6 +133,8 @@ algorithms! {
         ScatterAllgather = "scatter-allgather",
         /// In pieces down a chain.
         Pipelined = "pipelined",
+        /// Through memory that the ranks of a node share; blocking. Others go as the table says behind it.
+        Staged = "staged",
     }
     /// Of reduce.
     reduce: Reduce("REDUCE") {
@@ -137,6 +142,9 @@ algorithms! {
         Binomial = "binomial",
         /// Reduce-scatter by halving, then gathered.
         Rabenseifner = "rabenseifner",
+        /// Through memory that the ranks of a node share; blocking, MPI's own operations on predefined types. Others
+        /// go by `binomial`, which combines in the same order.
+        Staged = "staged",
     }
     /// Of allreduce.
     allreduce: Allreduce("ALLREDUCE") {
@@ -174,6 +182,8 @@ algorithms! {
         Doubling = "doubling",
         /// Round a ring.
         Ring = "ring",
+        /// Through memory that the ranks of a node share; blocking. Others go as the table says behind it.
+        Staged = "staged",
     }
     /// Of alltoall.
     alltoall: Alltoall("ALLTOALL") {
@@ -183,6 +193,8 @@ algorithms! {
         Scattered = "scattered",
         /// One exchange after the other.
         Pairwise = "pairwise",
+        /// Through memory that the ranks of a node share; blocking, equal blocks. Others go as the table says behind it.
+        Staged = "staged",
     }
     /// Of reduce-scatter.
     reduce_scatter: ReduceScatter("REDUCE_SCATTER") {
@@ -277,15 +289,41 @@ impl Settings {
         }
     }
 
-    pub(crate) fn choose_broadcast(&self, size: usize, bytes: usize) -> Broadcast {
-        self.broadcast.unwrap_or_else(|| by_table(table::BROADCAST, size, bytes, Broadcast::Binomial))
+    /// Whether a broadcast is to go through memory that the ranks share.
+    #[inline]
+    pub(crate) fn stages_broadcast(&self, size: usize, bytes: usize) -> bool {
+        let asked = self.broadcast;
+        asked.unwrap_or_else(|| by_table(table::BROADCAST, size, bytes, Broadcast::Binomial))
+            == Broadcast::Staged
     }
 
-    pub(crate) fn choose_reduce(&self, size: usize, count: usize, bytes: usize, commutes: bool) -> Reduce {
+    /// By which steps a broadcast goes that does not.
+    pub(crate) fn choose_broadcast(&self, size: usize, bytes: usize) -> Broadcast {
+        let asked = self.broadcast.filter(|by| *by != Broadcast::Staged);
+        asked.unwrap_or_else(|| {
+            by_table_of_steps(table::BROADCAST, size, bytes, (Broadcast::Staged, Broadcast::Binomial))
+        })
+    }
+
+    fn asked_of_reduce(&self, size: usize, count: usize, bytes: usize, commutes: bool) -> Reduce {
         if !commutes || count < size {
             return Reduce::Binomial;
         }
         self.reduce.unwrap_or_else(|| by_table(table::REDUCE, size, bytes, Reduce::Binomial))
+    }
+
+    /// Whether a reduce is to go through memory that the ranks share.
+    #[inline]
+    pub(crate) fn stages_reduce(&self, size: usize, count: usize, bytes: usize, commutes: bool) -> bool {
+        self.asked_of_reduce(size, count, bytes, commutes) == Reduce::Staged
+    }
+
+    /// By which steps a reduce goes that does not. Their order of operands is the same.
+    pub(crate) fn choose_reduce(&self, size: usize, count: usize, bytes: usize, commutes: bool) -> Reduce {
+        match self.asked_of_reduce(size, count, bytes, commutes) {
+            Reduce::Staged => Reduce::Binomial,
+            by => by,
+        }
     }
 
     pub(crate) fn choose_allreduce(
@@ -333,16 +371,38 @@ impl Settings {
         self.scatter.unwrap_or_else(|| by_table(table::SCATTER, size, block_bytes, Scatter::Linear))
     }
 
-    pub(crate) fn choose_allgather(&self, size: usize, total_bytes: usize, equal: bool) -> Allgather {
+    /// Whether an allgather is to go through memory that the ranks share.
+    #[inline]
+    pub(crate) fn stages_allgather(&self, size: usize, total_bytes: usize) -> bool {
         let asked = self.allgather;
-        let by = asked.unwrap_or_else(|| by_table(table::ALLGATHER, size, total_bytes, Allgather::Ring));
+        asked.unwrap_or_else(|| by_table(table::ALLGATHER, size, total_bytes, Allgather::Ring))
+            == Allgather::Staged
+    }
+
+    /// By which steps an allgather goes that does not.
+    pub(crate) fn choose_allgather(&self, size: usize, total_bytes: usize, equal: bool) -> Allgather {
+        let asked = self.allgather.filter(|by| *by != Allgather::Staged);
+        let by = asked.unwrap_or_else(|| {
+            by_table_of_steps(table::ALLGATHER, size, total_bytes, (Allgather::Staged, Allgather::Ring))
+        });
         let doubles = equal && size.is_power_of_two();
         if by == Allgather::Doubling && !doubles { Allgather::Bruck } else { by }
     }
 
-    pub(crate) fn choose_alltoall(&self, size: usize, block_bytes: usize, equal: bool) -> Alltoall {
+    /// Whether an alltoall is to go through memory that the ranks share.
+    #[inline]
+    pub(crate) fn stages_alltoall(&self, size: usize, block_bytes: usize) -> bool {
         let asked = self.alltoall;
-        let by = asked.unwrap_or_else(|| by_table(table::ALLTOALL, size, block_bytes, Alltoall::Pairwise));
+        asked.unwrap_or_else(|| by_table(table::ALLTOALL, size, block_bytes, Alltoall::Pairwise))
+            == Alltoall::Staged
+    }
+
+    /// By which steps an alltoall goes that does not.
+    pub(crate) fn choose_alltoall(&self, size: usize, block_bytes: usize, equal: bool) -> Alltoall {
+        let asked = self.alltoall.filter(|by| *by != Alltoall::Staged);
+        let by = asked.unwrap_or_else(|| {
+            by_table_of_steps(table::ALLTOALL, size, block_bytes, (Alltoall::Staged, Alltoall::Pairwise))
+        });
         // With blocks of different sizes no rank knows what the others choose, nor needs to: the others
         // send the same messages.
         if by == Alltoall::Bruck && !equal { Alltoall::Scattered } else { by }
@@ -360,6 +420,18 @@ impl Settings {
 #[inline]
 fn by_table<T: Copy>(rows: &[Row<T>], ranks: usize, bytes: usize, else_by: T) -> T {
     table::find(rows, ranks, bytes).map_or(else_by, |row| row.by)
+}
+
+/// The same of the rows that are not `but`.
+#[inline]
+fn by_table_of_steps<T: Copy + PartialEq>(
+    rows: &[Row<T>],
+    ranks: usize,
+    bytes: usize,
+    (but, else_by): (T, T),
+) -> T {
+    let fits = |row: &&Row<T>| ranks <= row.ranks && bytes <= row.bytes && row.by != but;
+    rows.iter().find(fits).map_or(else_by, |row| row.by)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Errors in MPI's classes.
 
 use crate::Team;
-use mpi_datatype::DatatypeError;
+use mpi_datatype::{Datatype, DatatypeError, Signature};
 use mpi_p2p::{Context, Error, ErrorClass};
 
 /// The class of what is wrong with a datatype, buffer or operation.
@@ -58,6 +58,22 @@ pub(crate) fn theirs(team: &Team, op: &'static str, rank: usize, fault: u8, deta
     let class = ErrorClass::from_code(fault.into()).unwrap_or(ErrorClass::Other);
     let mut e = team.error(op, class, detail);
     e.peer = Some(rank as i32);
+    e
+}
+
+/// A rank sent data of another type than was expected.
+#[cold]
+pub(crate) fn other_type(
+    team: &Team,
+    op: &'static str,
+    from: usize,
+    signature: u32,
+    expected: &Datatype,
+) -> Error {
+    let (have, want) = (Signature::describe(signature), Signature::describe(expected.signature()));
+    let mut e =
+        team.error(op, ErrorClass::Type, format!("data of type {have}, expected {want}{DISAGREEMENT}"));
+    e.peer = Some(from as i32);
     e
 }
 

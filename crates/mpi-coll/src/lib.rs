@@ -21,6 +21,8 @@ mod board;
 mod choose;
 mod direct;
 mod errors;
+mod fed;
+mod gathered;
 pub mod limits;
 pub mod model;
 mod neighbors;

@@ -35,6 +35,10 @@ pub const BOARD_AFTER_MEETINGS: u32 = 16;
 pub const BOARD_AFTER_REACHES: u32 = 2;
 /// Most bytes that a rank brings to a board.
 pub const BOARD_BRING_MAX_BYTES: usize = 32;
+/// Broadcast through memory that the ranks share: bytes of the line of a piece, with the message's length;
+pub const FEED_LINE_BYTES: usize = BOARD_BRING_MAX_BYTES;
+/// and the longest message that stands in the line itself.
+pub const FEED_INLINE_MAX_BYTES: usize = FEED_LINE_BYTES - 8;
 /// Allreduce on a board: most ranks, as each combines the operands of all;
 pub const BOARD_ALLREDUCE_MAX_RANKS: usize = 32;
 /// and the bytes of all operands, which stand on the stack.

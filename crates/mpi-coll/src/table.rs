@@ -28,6 +28,7 @@ const ANY: usize = usize::MAX;
 // tune: begin
 pub(crate) const BROADCAST: &[Row<Broadcast>] = &[
     row(2, ANY, Broadcast::Binomial),
+    row(ANY, 64 << 10, Broadcast::Staged),
     row(8, 1 << 20, Broadcast::Binomial),
     row(ANY, 12 << 10, Broadcast::Binomial),
     row(ANY, 512 << 10, Broadcast::ScatterAllgather),
@@ -36,6 +37,8 @@ pub(crate) const BROADCAST: &[Row<Broadcast>] = &[
 pub(crate) const REDUCE: &[Row<Reduce>] = &[
     row(2, 512 << 10, Reduce::Binomial),
     row(2, ANY, Reduce::Rabenseifner),
+    row(ANY, 1 << 10, Reduce::Binomial),
+    row(ANY, 256 << 10, Reduce::Staged),
     row(8, 1 << 20, Reduce::Binomial),
     row(ANY, 8 << 10, Reduce::Binomial),
     row(ANY, ANY, Reduce::Rabenseifner),
@@ -56,11 +59,13 @@ pub(crate) const SCATTER: &[Row<Scatter>] =
 pub(crate) const ALLGATHER: &[Row<Allgather>] = &[
     row(2, 32 << 10, Allgather::Doubling),
     row(2, ANY, Allgather::Ring),
+    row(ANY, 1 << 20, Allgather::Staged),
     row(ANY, 80 << 10, Allgather::Doubling),
     row(ANY, ANY, Allgather::Ring),
 ];
 pub(crate) const ALLTOALL: &[Row<Alltoall>] = &[
     row(2, ANY, Alltoall::Scattered),
+    row(ANY, 64 << 10, Alltoall::Staged),
     row(8, 8 << 10, Alltoall::Scattered),
     row(8, ANY, Alltoall::Pairwise),
     row(ANY, 256, Alltoall::Bruck),

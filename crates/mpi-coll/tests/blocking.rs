@@ -6,7 +6,7 @@ mod world;
 use mpi_btl_sim::{Rng, SimConfig};
 use mpi_coll::InPlaceOr::{Buf, InPlace};
 use mpi_coll::*;
-use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf, UserOp};
+use mpi_datatype::{Datatype, Op, Primitive, RecvBlocks, RecvBuf, SendBuf, UserOp};
 use mpi_p2p::Engine;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -284,6 +284,126 @@ fn on_boards(e: &Engine, t: &Team, seed: u64) {
             }
         }
     }
+}
+
+/// Everything that goes through stages and feeds, in any order, between barriers and immediate collectives: of many lengths,
+/// from and to any root, in place too; reductions to the last bit what messages give.
+#[test]
+fn stages_give_what_messages_give() {
+    let mut settings = Settings::default();
+    for name in ["BROADCAST", "REDUCE", "ALLREDUCE", "ALLGATHER", "ALLTOALL"] {
+        settings.set(name, "staged").unwrap();
+    }
+    for n in [2, 3, 5, 8] {
+        for seed in 0..3 {
+            let config = SimConfig { boards: true, ..SimConfig::calm(n) };
+            ranks_with(n, seed, config, &settings, |e, t| on_stages(e, t, seed));
+        }
+    }
+}
+
+fn on_stages(e: &Engine, t: &Team, seed: u64) {
+    let (n, r) = (t.size(), t.rank());
+    let wait = |id: Result<_, _>| e.wait(id.unwrap()).unwrap();
+    let doubles = Datatype::predefined(Primitive::F64);
+    let mut rng = Rng::new(seed);
+    for round in 0..150 {
+        let count = match rng.below(4) {
+            0 => rng.below(7) as usize,
+            3 => 300 + rng.below(500) as usize,
+            _ => 20 + rng.below(90) as usize,
+        };
+        let (root, in_place) = (rng.below(n as u64) as usize, rng.chance(500));
+        match rng.below(8) {
+            0 => barrier(e, t).unwrap(),
+            1 => {
+                let own = values(r, count);
+                let mut all = vec![0; n * count];
+                all[r * count..][..count].copy_from_slice(&own);
+                let from = if in_place { InPlace } else { Buf(send(&own)) };
+                allgather(e, t, from, recv(&mut all)).unwrap();
+                assert!(all == (0..n).flat_map(|k| values(k, count)).collect::<Vec<_>>(), "round {round}");
+            }
+            2 => {
+                let length = |k: usize| (k * 37 + count) % (count + 9);
+                let counts: Vec<usize> = (0..n).map(length).collect();
+                let places: Vec<isize> = (0..n).map(|k| counts[..k].iter().sum::<usize>() as isize).collect();
+                let own = values(r, counts[r]);
+                let mut all = vec![0_u32; counts.iter().sum()];
+                // SAFETY: the blocks are the vector's parts, which outlives the call.
+                let blocks = unsafe { RecvBlocks::new(all.as_mut_ptr().cast(), &counts, &places, U32) };
+                allgatherv(e, t, Buf(send(&own)), blocks.unwrap()).unwrap();
+                assert!(
+                    all == (0..n).flat_map(|k| values(k, counts[k])).collect::<Vec<_>>(),
+                    "round {round}"
+                );
+            }
+            3 => {
+                let row = values(r, n * count);
+                let mut got = if in_place { row.clone() } else { vec![0; n * count] };
+                let from = if in_place { InPlace } else { Buf(send(&row)) };
+                alltoall(e, t, from, recv(&mut got)).unwrap();
+                let block = |k: usize| values(k, n * count)[r * count..][..count].to_vec();
+                assert!(got == (0..n).flat_map(block).collect::<Vec<_>>(), "round {round}");
+            }
+            4 => {
+                let mut own: Vec<f64> =
+                    (0..count).map(|i| 1.0 / (1.0 + (r * 31 + i * 7 + round) as f64)).collect();
+                let (operand, mut messages) = (own.clone(), vec![0.0; count]);
+                // SAFETY: `count` doubles each, outlived by the operations.
+                let (send, into, by_messages) = unsafe {
+                    (
+                        SendBuf::new(operand.as_ptr().cast(), count, &doubles),
+                        RecvBuf::new(own.as_mut_ptr().cast(), count, &doubles),
+                        RecvBuf::new(messages.as_mut_ptr().cast(), count, &doubles),
+                    )
+                };
+                let here = r == root;
+                let started = ireduce(e, t, Buf(send), here.then_some(by_messages), &Op::Sum, root);
+                let from = if in_place && here { InPlace } else { Buf(send) };
+                reduce(e, t, from, here.then_some(into), &Op::Sum, root).unwrap();
+                wait(started);
+                assert!(!here || own == messages, "reduce of {count} at {root} of {n}");
+            }
+            _ => {
+                // Several from one root, which runs ahead.
+                for ahead in 0..1 + rng.below(6) as usize {
+                    let mut data = if r == root { values(ahead, count) } else { vec![0; count] };
+                    broadcast(e, t, recv(&mut data), root).unwrap();
+                    assert!(
+                        data == values(ahead, count),
+                        "broadcast of {count} from {root} of {n}, round {round}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// What one rank expects is not what comes: it hears of it, the others are served, and nobody is stuck.
+#[test]
+fn other_counts_through_stages_are_an_error_where_they_are_seen() {
+    let mut settings = Settings::default();
+    settings.set("BROADCAST", "staged").unwrap();
+    settings.set("ALLGATHER", "staged").unwrap();
+    ranks_with(3, 1, SimConfig { boards: true, ..SimConfig::calm(3) }, &settings, |e, t| {
+        let other = t.rank() == 2;
+        for round in 0..30_usize {
+            let differs = other && round % 7 == 6;
+            for count in [2, 40, 400] {
+                let mut data = vec![t.rank() as u32; if differs { count - 1 } else { count }];
+                let got = broadcast(e, t, recv(&mut data), 0);
+                match got {
+                    Ok(()) => assert!(!differs && data.iter().all(|x| *x == 0)),
+                    Err(e) => assert!(differs && e.to_string().contains("bytes, expected"), "{e}"),
+                }
+            }
+        }
+        let own = vec![1; if other { 7 } else { 8 }];
+        let mut all = vec![0; 3 * own.len()];
+        let e = allgather(e, t, Buf(send(&own)), recv(&mut all)).unwrap_err();
+        assert!(e.to_string().contains("bytes, expected"), "{e}");
+    });
 }
 
 /// Straight out of the others' memory and into it: in between barriers, broadcasts and immediate collectives, in

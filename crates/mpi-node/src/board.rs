@@ -6,6 +6,12 @@
 //! Then nobody reads a side that is being written. A rank that breaks the rule damages what the
 //! others read and nothing else: every word is atomic, no length is trusted.
 //!
+//! A rank may also *feed* pieces to all others without waiting for them: lines that it uses by turns, [`FEED_PIECES`] of
+//! them, each bearing the piece's number. All ranks count the pieces of all alike. **The rule of use**: who feeds piece `k`
+//! has seen that everybody is [done](Done) with piece `k - FEED_PIECES`.
+//!
+//! [`FEED_PIECES`]: crate::limits::FEED_PIECES
+//!
 //! A side is one cache line, and the lines of all ranks stand one behind the other, so that a reader of
 //! all walks over one page.
 
@@ -75,6 +81,23 @@ impl Side {
     }
 }
 
+/// How many pieces of all feeds a rank is done with.
+#[repr(C, align(64))]
+pub(crate) struct Done(AtomicU64);
+
+impl Done {
+    #[inline]
+    pub(crate) fn store(&self, pieces: u64) {
+        // SYNC POINT: pairs with the acquire in `load`. What was read of the pieces is read by now.
+        self.0.store(pieces, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn load(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +130,33 @@ mod tests {
         let side = side();
         side.about.store(u64::MAX, Ordering::Relaxed);
         assert_eq!(side.read().bytes().len(), BOARD_BYTES);
+    }
+
+    /// Two lines used by turns: the feeder is never more than two pieces ahead.
+    #[cfg(loom)]
+    #[test]
+    fn model_pieces_are_read_before_they_are_written_over() {
+        loom::model(|| {
+            let feed = loom::sync::Arc::new(([side(), side()], Done(AtomicU64::new(0))));
+            let other = feed.clone();
+            let reader = loom::thread::spawn(move || {
+                for piece in 1..=3_u64 {
+                    let line = &other.0[(piece % 2) as usize];
+                    while !line.has(piece) {
+                        loom::thread::yield_now();
+                    }
+                    assert_eq!(line.read().bytes(), [piece as u8]);
+                    other.1.store(piece);
+                }
+            });
+            for piece in 1..=3_u64 {
+                while feed.1.load() + 2 < piece {
+                    loom::thread::yield_now();
+                }
+                feed.0[(piece % 2) as usize].publish(piece, 0, &[piece as u8]);
+            }
+            reader.join().expect("joins");
+        });
     }
 
     #[cfg(loom)]

@@ -27,6 +27,8 @@ pub const BOARDS: u32 = 4;
 pub const STAGE_BYTES_FEW: usize = 64 * 1024;
 /// The same beyond that.
 pub const STAGE_BYTES_MANY: usize = 16 * 1024;
+/// Pieces that a rank can feed to the others on a board before the first of them is done with. A power of two.
+pub const FEED_PIECES: u64 = 32;
 /// Turns that a thread spins on a held lock before it sleeps.
 pub const LOCK_SPIN_TURNS: u32 = if cfg!(loom) { 1 } else { 100 };
 /// Turns for which a thread that lets others in waits for one of them to enter.

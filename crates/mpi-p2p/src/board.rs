@@ -29,6 +29,10 @@ pub struct Board {
     places: Vec<Option<u32>>,
     /// The last meeting.
     number: AtomicU64,
+    /// Pieces fed so far, by whomever.
+    pieces: AtomicU64,
+    /// With so many of them everybody is done, as far as this rank has looked.
+    done: AtomicU64,
 }
 
 impl std::fmt::Debug for Board {
@@ -118,6 +122,56 @@ impl Board {
         fits.then(|| unsafe { RecvBuf::new(span.ptr(), count, datatype) })
     }
 
+    /// Stages packed data from byte `from` on, as much as fits into `at` of the stage, for the meeting that has
+    /// [begun](Board::begin).
+    pub fn stage_data(&self, data: SendBuf<'_>, from: usize, at: Range<usize>) {
+        let number = self.number.load(Ordering::Relaxed);
+        if let Some(span) = self.boards.stage(self.index, None, number).and_then(|span| part(span, at)) {
+            pack(data, from, span);
+        }
+    }
+
+    /// Unpacks what another rank staged for the meeting at `at`, as the bytes from byte `from` on of `into`, until they end.
+    pub fn take_staged(&self, rank: usize, at: Range<usize>, into: RecvBuf<'_>, from: usize) {
+        let number = self.number.load(Ordering::Relaxed);
+        if let Some(place @ Some(_)) = self.places.get(rank) {
+            let span = self.boards.stage(self.index, *place, number).and_then(|span| part(span, at));
+            if let Some(span) = span {
+                unpack(span, into, from);
+            }
+        }
+    }
+
+    /// Bytes that a piece carries beside its line.
+    #[inline]
+    pub fn piece_bytes(&self) -> usize {
+        self.boards.piece_bytes()
+    }
+
+    /// What the line of the next piece, which `rank` has fed, carries: word and length, and bytes as far as there is
+    /// room. The calling rank is not asked: `None`.
+    #[inline]
+    pub fn fed(&self, rank: usize, line: &mut [u8]) -> Option<(u32, usize)> {
+        let place = (*self.places.get(rank)?)?;
+        Some(self.boards.fed(self.index, place, self.next_piece(), line))
+    }
+
+    /// Unpacks the `len` bytes beside that line, as bytes `from ..` of what `into` has room for.
+    #[inline]
+    pub fn take_piece(&self, rank: usize, len: usize, into: RecvBuf<'_>, from: usize) {
+        if let Some(place @ Some(_)) = self.places.get(rank) {
+            let span = self.boards.piece(self.index, *place, self.next_piece());
+            if let Some(span) = span.and_then(|span| part(span, 0..len)) {
+                unpack(span, into, from);
+            }
+        }
+    }
+
+    #[inline]
+    fn next_piece(&self) -> u64 {
+        self.pieces.load(Ordering::Relaxed) + 1
+    }
+
     /// Begins a meeting: what is staged, published and waited for from now on belongs to it.
     #[inline]
     pub fn begin(&self) {
@@ -169,13 +223,48 @@ impl Board {
         Some(self.boards.read(self.index, place, self.number.load(Ordering::Relaxed), into))
     }
 
+    /// True once `rank` has done what is waited for.
     #[inline]
-    fn is_there(&self, rank: usize, number: u64) -> bool {
-        match self.places[rank] {
-            Some(place) => self.boards.has_published(self.index, place, number),
-            None => true,
+    fn is_there(&self, rank: usize, what: Awaited) -> bool {
+        let Some(place) = self.places[rank] else { return true };
+        match what {
+            Awaited::Meeting(number) => self.boards.has_published(self.index, place, number),
+            Awaited::Piece(number) => self.boards.has_fed(self.index, place, number),
+            Awaited::DoneWith(number) => self.boards.is_done_with(self.index, place, number),
         }
     }
+}
+
+/// What ranks are waited for to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Awaited {
+    /// To come to this meeting.
+    Meeting(u64),
+    /// To feed this piece.
+    Piece(u64),
+    /// To be done with all pieces up to this one.
+    DoneWith(u64),
+}
+
+/// Bytes `at` of memory, if they are inside.
+fn part(span: Span, at: Range<usize>) -> Option<Span> {
+    let inside = at.start <= at.end && at.end <= span.len();
+    inside.then(|| Span::new(span.ptr().wrapping_add(at.start), at.len()))
+}
+
+/// Packs data from byte `from` on into memory of a board that is this rank's to write; how many bytes.
+fn pack(data: SendBuf<'_>, from: usize, span: Span) -> usize {
+    // SAFETY: memory of the board, as long as it lives; any bytes are initialised; nobody else touches it now, by the
+    // rule of its use.
+    let out = unsafe { std::slice::from_raw_parts_mut(span.ptr(), span.len()) };
+    data.pack(from, out)
+}
+
+/// Unpacks what another rank has written into memory of a board.
+fn unpack(span: Span, into: RecvBuf<'_>, from: usize) {
+    // SAFETY: as in `pack`; its owner does not write it before this rank says that it is done.
+    let bytes = unsafe { std::slice::from_raw_parts(span.ptr(), span.len()) };
+    into.unpack(from, bytes);
 }
 
 impl Engine {
@@ -208,7 +297,8 @@ impl Engine {
         let mut core = self.enter();
         let board = core.state.common_board(&cx.face).map(|(route, boards, places)| {
             core.state.boards_taken |= 1 << index;
-            Board { boards, index, route, places, number: AtomicU64::new(0) }
+            let [number, pieces, done] = std::array::from_fn(|_| AtomicU64::new(0));
+            Board { boards, index, route, places, number, pieces, done }
         });
         self.shared.leave(core);
         board
@@ -248,7 +338,8 @@ impl Engine {
         board.begin();
         let mut core = self.enter();
         core.state.publish(cx, board, word, bytes);
-        self.wait_on_board(core, ForBoard::new(&cx.face, board, 0..cx.face.peers.len(), ends))
+        let what = Awaited::Meeting(board.number.load(Ordering::Relaxed));
+        self.wait_on_board(core, ForBoard::new(&cx.face, board, (0..cx.face.peers.len(), what), ends))
     }
 
     /// Publishes this rank's part of a meeting that has begun, without waiting for others. Each meeting is published
@@ -267,11 +358,88 @@ impl Engine {
     /// # Errors
     /// ProcFailed: a rank is gone that did not come.
     pub fn await_rank(&self, cx: &Context, board: &Board, rank: usize) -> Result<(), Error> {
-        if board.is_there(rank, board.number.load(Ordering::Relaxed)) {
+        let what = Awaited::Meeting(board.number.load(Ordering::Relaxed));
+        self.await_on_board(cx, board, rank..rank + 1, what)
+    }
+
+    /// Waits until `rank` has fed the next piece, which [`Board::fed`] reads. Then [`done_with_piece`](Engine::done_with_piece)
+    /// goes on to the next one.
+    ///
+    /// # Errors
+    /// ProcFailed: a rank is gone that is needed.
+    #[inline]
+    pub fn await_piece(&self, cx: &Context, board: &Board, rank: usize) -> Result<(), Error> {
+        self.await_on_board(cx, board, rank..rank + 1, Awaited::Piece(board.next_piece()))
+    }
+
+    /// Goes on to the next piece. What came with the last one is not read any more.
+    pub fn done_with_piece(&self, cx: &Context, board: &Board) {
+        let piece = board.next_piece();
+        board.pieces.store(piece, Ordering::Relaxed);
+        // Told now and then, and long before anybody has to wait for it.
+        if piece % (board.boards.feed_pieces() / 4).max(1) == 0 {
+            let mut core = self.enter();
+            board.boards.done_with(board.index, piece);
+            core.state.wake_all(cx, board);
+            self.shared.leave(core);
+        }
+    }
+
+    /// Feeds the next piece to all others: a word, bytes in its line, and `beside` that as much of the packed data as
+    /// fits, from some byte on; how much that is. Waits only where somebody is far behind.
+    ///
+    /// # Errors
+    /// ProcFailed: a rank is gone that is needed.
+    ///
+    /// # Panics
+    /// More bytes than a line has room for.
+    pub fn feed(
+        &self,
+        cx: &Context,
+        board: &Board,
+        (word, line): (u32, &[u8]),
+        beside: Option<(SendBuf<'_>, usize)>,
+    ) -> Result<usize, Error> {
+        let piece = board.next_piece();
+        let before = piece.saturating_sub(board.boards.feed_pieces());
+        if before > board.done.load(Ordering::Relaxed) {
+            let ranks = 0..cx.face.peers.len();
+            // More than is needed, so that this is not looked at for every piece.
+            let more = before + board.boards.feed_pieces() / 2;
+            if ranks.clone().all(|rank| board.is_there(rank, Awaited::DoneWith(more))) {
+                board.done.store(more, Ordering::Relaxed);
+            } else {
+                self.await_on_board(cx, board, ranks, Awaited::DoneWith(before))?;
+                board.done.store(before, Ordering::Relaxed);
+            }
+        }
+        let span = beside.and_then(|_| board.boards.piece(board.index, None, piece));
+        let taken = match (beside, span) {
+            (Some((data, from)), Some(span)) => pack(data, from, span),
+            _ => 0,
+        };
+        let mut core = self.enter();
+        core.state.flush_owed();
+        board.boards.feed(board.index, piece, word, line);
+        core.state.wake_all(cx, board);
+        self.shared.leave(core);
+        self.done_with_piece(cx, board);
+        Ok(taken)
+    }
+
+    #[inline]
+    fn await_on_board(
+        &self,
+        cx: &Context,
+        board: &Board,
+        ranks: Range<usize>,
+        what: Awaited,
+    ) -> Result<(), Error> {
+        if ranks.clone().all(|rank| board.is_there(rank, what)) {
             return Ok(());
         }
         let core = self.enter();
-        let wait = ForBoard::new(&cx.face, board, rank..rank + 1, Ends::WithTheFirstThatIsGone);
+        let wait = ForBoard::new(&cx.face, board, (ranks, what), Ends::WithTheFirstThatIsGone);
         self.wait_on_board(core, wait)
     }
 
@@ -312,6 +480,10 @@ impl State {
     fn publish(&mut self, cx: &Context, board: &Board, word: u32, bytes: &[u8]) {
         self.flush_owed();
         board.boards.publish(board.index, board.number.load(Ordering::Relaxed), word, bytes);
+        self.wake_all(cx, board);
+    }
+
+    fn wake_all(&mut self, cx: &Context, board: &Board) {
         for (rank, ep) in cx.face.peers.iter().enumerate() {
             if board.places[rank].is_some() {
                 self.tx[board.route].wake(*ep);
@@ -342,7 +514,7 @@ impl State {
 struct ForBoard<'a> {
     face: &'a Face,
     board: &'a Board,
-    number: u64,
+    what: Awaited,
     /// The first rank that was not seen yet.
     next: usize,
     /// Ranks from here on are not waited for.
@@ -358,16 +530,20 @@ enum Ends {
 }
 
 impl<'a> ForBoard<'a> {
-    fn new(face: &'a Face, board: &'a Board, ranks: Range<usize>, ends: Ends) -> ForBoard<'a> {
-        let number = board.number.load(Ordering::Relaxed);
-        ForBoard { face, board, number, next: ranks.start, past: ranks.end, ends }
+    fn new(
+        face: &'a Face,
+        board: &'a Board,
+        (ranks, what): (Range<usize>, Awaited),
+        ends: Ends,
+    ) -> ForBoard<'a> {
+        ForBoard { face, board, what, next: ranks.start, past: ranks.end, ends }
     }
 
     /// Looks only at the first that is missing: whoever comes last completes the wait.
     #[inline]
     fn all_there(&mut self) -> bool {
         while self.next < self.past {
-            if !self.board.is_there(self.next, self.number) {
+            if !self.board.is_there(self.next, self.what) {
                 return false;
             }
             self.next += 1;
@@ -387,7 +563,7 @@ impl Wait for ForBoard<'_> {
         for (rank, ep) in self.face.peers.iter().enumerate() {
             let gone = matches!(state.peers.at(*ep).link, Link::Left | Link::Down(_));
             // It may have come before it went: looked at in this order.
-            if self.board.is_there(rank, self.number) {
+            if self.board.is_there(rank, self.what) {
                 continue;
             }
             if gone && missed.is_none() {
@@ -397,18 +573,22 @@ impl Wait for ForBoard<'_> {
             }
         }
         let (rank, gone) = missed?;
+        // Nor may one have gone because what is waited for had come.
+        if self.all_there() {
+            return Some(Ok(()));
+        }
         let mut e = state.error_on(self.face.id, "collective", ErrorClass::ProcFailed, gone);
         e.peer = Some(rank as i32);
         Some(Err(e))
     }
     fn watch(&self, _: &mut State, _: u32) {}
     fn came(&self) -> bool {
-        self.board.is_there(self.next, self.number)
+        self.board.is_there(self.next, self.what)
     }
     fn facts(&self, state: &State) -> Blocked {
         let mut b = state.facts_on("collective", self.face.id);
         b.peer = Some(self.next as i32);
-        let missing = (self.next..self.past).filter(|r| !self.board.is_there(*r, self.number));
+        let missing = (self.next..self.past).filter(|r| !self.board.is_there(*r, self.what));
         b.waits_for.extend(missing.filter_map(|rank| self.face.peers.get(rank)));
         b.others = b.waits_for.len().saturating_sub(1);
         b

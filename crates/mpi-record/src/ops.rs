@@ -219,6 +219,8 @@ pub const ALGORITHMS: &[&str] = &[
     "halving",
     "reduce-scatter",
     "board",
+    "direct",
+    "staged",
 ];
 
 const _: () = assert!(ALGORITHMS.len() <= ALGORITHMS_MAX);

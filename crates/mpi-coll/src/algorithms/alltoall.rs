@@ -8,7 +8,7 @@ pub(crate) fn alltoall(b: &mut Builder, from: &[Data], into: &[Data], by: Alltoa
     match by {
         Alltoall::Bruck => return bruck(b, from, into),
         Alltoall::Scattered => scattered(b, from, into),
-        Alltoall::Pairwise => pairwise(b, from, into),
+        Alltoall::Pairwise | Alltoall::Staged => pairwise(b, from, into),
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::program::{Builder, Built, Data};
 /// Reduces everyone's `own` into `result`, which the root has. In place, both are the same at the root.
 pub(crate) fn reduce(b: &mut Builder, own: Data, result: Option<Data>, root: usize, by: Reduce) -> Built<()> {
     match by {
-        Reduce::Binomial => binomial(b, own, result, root),
+        Reduce::Binomial | Reduce::Staged => binomial(b, own, result, root),
         Reduce::Rabenseifner => rabenseifner(b, own, result, root),
     }
 }

@@ -48,6 +48,7 @@ fn round(seed: u64, n: usize, placement: Option<Placement>) {
     let mut rng = Rng::new(seed);
     let placement = placement.unwrap_or_else(|| Placement::draw(&mut rng));
     let config = if rng.chance(300) { SimConfig::rough(n) } else { SimConfig::calm(n) };
+    let config = SimConfig { boards: rng.chance(500), reach: rng.chance(500), ..config };
     let w = World::placed(n, seed, config, &settings(&mut rng), placement);
     let draws = calls::drawn(&mut rng, n);
     let what = format!("MPI_TEST_SEED={seed}, {n} ranks, {placement:?}");

@@ -4,7 +4,7 @@ use super::control::{ABANDONED, ABSENT, LEFT, PRESENT, RankControl};
 use super::layout::CELL;
 use super::region::{Offer, RegionSlot};
 use super::{PAGE, Segment, reserve, sleep};
-use crate::board::{Posting, Side};
+use crate::board::{Done, Posting, Side};
 use crate::cross_copy;
 use crate::doorbell::{Doorbell, Ringer};
 use crate::inbox::{InboxMemory, InboxReceiver, InboxSender};
@@ -235,12 +235,12 @@ impl Segment {
         self.layout.stage
     }
 
-    /// Backs this rank's stages beside a board with memory.
+    /// Backs this rank's stages beside a board, and its feed, with memory.
     ///
     /// # Errors
     /// What the kernel says: no memory.
     pub fn reserve_stages(&self, board: u32) -> io::Result<()> {
-        reserve(&self.file, self.layout.stages_of(board, self.slot), 2 * self.layout.stage)
+        reserve(&self.file, self.layout.stages_of(board, self.slot), self.layout.stages_bytes())
     }
 
     /// Where the rank in `slot` stages what goes with number `number` on a board. To be touched once that rank has
@@ -249,6 +249,59 @@ impl Segment {
     pub fn stage(&self, board: u32, slot: u32, number: u64) -> *mut u8 {
         self.at::<u8>(self.layout.stages_of(board, slot) + (number % 2) as usize * self.layout.stage)
             .cast_mut()
+    }
+
+    fn feed_line(&self, board: u32, slot: u32, piece: u64) -> &Side {
+        // SAFETY: as in `control`; memory that was not written yet is zero.
+        unsafe { &*self.at(self.layout.feed_line(board, slot, piece)) }
+    }
+
+    fn feed_done(&self, board: u32, slot: u32) -> &Done {
+        // SAFETY: as in `control`; memory that was not written yet is zero.
+        unsafe { &*self.at(self.layout.feed_done(board, slot)) }
+    }
+
+    /// Feeds piece `piece` on a board to all others, with a word and up to [`BOARD_BYTES`](crate::BOARD_BYTES) in its line.
+    /// Pieces of all ranks are counted together, from 1 on, by all alike. Piece `k` is fed only once everybody
+    /// [is done with](Self::is_done_with) piece `k - FEED_PIECES`, on stages that are [reserved](Self::reserve_stages).
+    #[inline]
+    pub fn feed(&self, board: u32, piece: u64, word: u32, bytes: &[u8]) {
+        self.feed_line(board, self.slot, piece).publish(piece, word, bytes);
+    }
+
+    /// True once the rank in `slot` has fed piece `piece`.
+    #[inline]
+    pub fn has_fed(&self, board: u32, slot: u32, piece: u64) -> bool {
+        self.feed_line(board, slot, piece).has(piece)
+    }
+
+    /// Reads the line of a piece that is [there](Self::has_fed).
+    #[inline]
+    pub fn fed(&self, board: u32, slot: u32, piece: u64) -> Posting {
+        self.feed_line(board, slot, piece).read()
+    }
+
+    /// Bytes that a piece has beside its line.
+    pub fn piece_bytes(&self) -> usize {
+        self.layout.piece_bytes()
+    }
+
+    /// Where the rank in `slot` has what goes with piece `piece`.
+    #[inline]
+    pub fn piece(&self, board: u32, slot: u32, piece: u64) -> *mut u8 {
+        self.at::<u8>(self.layout.feed_piece(board, slot, piece)).cast_mut()
+    }
+
+    /// Says that this rank is done with all pieces up to `piece`.
+    #[inline]
+    pub fn done_with(&self, board: u32, piece: u64) {
+        self.feed_done(board, self.slot).store(piece);
+    }
+
+    /// True once the rank in `slot` is done with all pieces up to `piece`.
+    #[inline]
+    pub fn is_done_with(&self, board: u32, slot: u32, piece: u64) -> bool {
+        self.feed_done(board, slot).load() >= piece
     }
 
     /// Copies `len` bytes at `address` in the memory of the rank in `slot` to `local`.

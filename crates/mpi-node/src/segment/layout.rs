@@ -6,10 +6,10 @@
 //! The header, the boards, the controls and the inboxes have memory from the start; a ring's memory is reserved
 //! by the sender that claims it, a stage's by the rank that it belongs to.
 
-use crate::board::Side;
+use crate::board::{Done, Side};
 use crate::limits::{
-    BOARDS, FEW_RANKS, INBOX_BYTES, MAX_RANKS, REGION_SLOTS, RING_BODY_BYTES_FEW, RING_BODY_BYTES_MANY,
-    RING_CELLS, RINGS_PER_RANK, STAGE_BYTES_FEW, STAGE_BYTES_MANY,
+    BOARDS, FEED_PIECES, FEW_RANKS, INBOX_BYTES, MAX_RANKS, REGION_SLOTS, RING_BODY_BYTES_FEW,
+    RING_BODY_BYTES_MANY, RING_CELLS, RINGS_PER_RANK, STAGE_BYTES_FEW, STAGE_BYTES_MANY,
 };
 use crate::segment::control::RankControl;
 use crate::segment::region::RegionSlot;
@@ -78,17 +78,48 @@ impl Layout {
     }
 
     pub(crate) fn total(&self) -> usize {
-        self.stages() + BOARDS as usize * self.ranks as usize * 2 * self.stage
+        self.stages() + BOARDS as usize * self.ranks as usize * self.stages_bytes()
     }
 
     fn stages(&self) -> usize {
         self.reserved() + self.ranks as usize * self.rings_per_rank * self.ring_bytes()
     }
 
+    /// What a rank has beside its place on a board: both sides of its stage, the lines of its feed, the pieces.
+    pub(crate) fn stages_bytes(&self) -> usize {
+        2 * self.stage + PAGE + self.feed_bytes()
+    }
+
+    fn feed_bytes(&self) -> usize {
+        FEED_PIECES as usize * self.piece_bytes()
+    }
+
+    /// Bytes of one piece of a feed: all of them take as much as both sides of the stage.
+    pub(crate) fn piece_bytes(&self) -> usize {
+        2 * self.stage / FEED_PIECES as usize
+    }
+
+    /// The line of a piece that a rank feeds to the others.
+    pub(crate) fn feed_line(&self, board: u32, rank: u32, piece: u64) -> usize {
+        let line = (piece % FEED_PIECES) as usize * size_of::<Side>();
+        self.stages_of(board, rank) + 2 * self.stage + line
+    }
+
+    /// Where a rank says how many pieces it is done with, behind the lines.
+    pub(crate) fn feed_done(&self, board: u32, rank: u32) -> usize {
+        self.stages_of(board, rank) + 2 * self.stage + FEED_PIECES as usize * size_of::<Side>()
+    }
+
+    /// What stands beside the line of a piece.
+    pub(crate) fn feed_piece(&self, board: u32, rank: u32, piece: u64) -> usize {
+        let first = self.stages_of(board, rank) + 2 * self.stage + PAGE;
+        first + (piece % FEED_PIECES) as usize * self.piece_bytes()
+    }
+
     /// Both sides of what a rank stages beside its place on a board, one behind the other.
     pub(crate) fn stages_of(&self, board: u32, rank: u32) -> usize {
         assert!(board < BOARDS && rank < self.ranks, "stage of slot {rank} on board {board} does not exist");
-        self.stages() + (board as usize * self.ranks as usize + rank as usize) * 2 * self.stage
+        self.stages() + (board as usize * self.ranks as usize + rank as usize) * self.stages_bytes()
     }
 
     pub(crate) fn control(&self, rank: u32) -> usize {
@@ -118,6 +149,9 @@ const _: () = {
     assert!(size_of::<RankControl>() % 64 == 0);
     assert!(size_of::<RegionSlot>() == 128);
     assert!(size_of::<Side>() == 64);
+    assert!(FEED_PIECES.is_power_of_two());
+    assert!(FEED_PIECES as usize * size_of::<Side>() + size_of::<Done>() <= PAGE);
+    assert!(2 * STAGE_BYTES_MANY % (FEED_PIECES as usize * 64) == 0 && STAGE_BYTES_MANY <= STAGE_BYTES_FEW);
     assert!(INBOX_BYTES % PAGE == 0);
     assert!(RING_CELLS.is_power_of_two());
     assert!((RING_CELLS * CELL) % PAGE == 0);
@@ -138,7 +172,11 @@ mod tests {
             assert_eq!(layout.control(0) % PAGE, 0);
             assert!(layout.side(BOARDS - 1, 1, ranks - 1) + size_of::<Side>() <= layout.control(0));
             assert_eq!(layout.stages_of(0, 0) % PAGE, 0);
-            assert_eq!(layout.stages_of(BOARDS - 1, ranks - 1) + 2 * layout.stage, layout.total());
+            let end = layout.stages_of(BOARDS - 1, ranks - 1) + layout.stages_bytes();
+            assert_eq!(end, layout.total());
+            assert_eq!(layout.feed_piece(BOARDS - 1, ranks - 1, FEED_PIECES - 1) + layout.piece_bytes(), end);
+            assert!(layout.feed_done(0, 0) + size_of::<Done>() <= layout.feed_piece(0, 0, 0));
+            assert!(layout.feed_line(0, 0, FEED_PIECES - 1) < layout.feed_done(0, 0));
             for rank in 0..ranks {
                 assert!(layout.regions(rank) + REGIONS <= layout.inbox(rank));
                 assert_eq!(layout.regions(rank) % 64, 0);
