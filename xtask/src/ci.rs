@@ -9,7 +9,7 @@ use anyhow::{bail, ensure};
 use crate::checks::FuzzOptions;
 use crate::shell::Cmd;
 use crate::workspace::{cargo, root, target};
-use crate::{big_endian, callgrind, checks, conformance, slurm, surface, tidy};
+use crate::{big_endian, callgrind, checks, collectives, conformance, slurm, surface, tidy};
 
 const STEP_LIMIT: Duration = Duration::from_secs(1200);
 
@@ -34,6 +34,7 @@ const STEPS: &[Step] = &[
     ("surface", || surface::run(&surface::Options::default())),
     ("documents", documents),
     ("test", checks::test),
+    ("scale", || collectives::scale(&collectives::ScaleOptions::for_ci())),
     ("loom", checks::loom),
     ("conformance with rsmpi", || conformance::rsmpi(&conformance::Options::for_ci())),
     ("conformance with mpi-rs", || conformance::mpi_rs(&conformance::Options::for_ci())),

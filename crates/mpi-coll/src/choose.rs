@@ -81,11 +81,10 @@ macro_rules! algorithms {
                 let value = value.trim();
                 match name {
                     $( $variable => {
-                        let led = value == LEADERS && has_leaders($variable);
+                        let led = value == LEADERS;
                         let found = $name::ALL.iter().find(|(text, _)| *text == value);
                         if found.is_none() && !led {
-                            let more = has_leaders($variable).then_some(LEADERS);
-                            let known = $name::ALL.iter().map(|(text, _)| *text).chain(more);
+                            let known = $name::ALL.iter().map(|(text, _)| *text).chain([LEADERS]);
                             return Err(SettingError::Algorithm {
                                 name: name.to_owned(),
                                 value: value.to_owned(),
@@ -113,11 +112,6 @@ pub(crate) const LEADERS: &str = "leaders";
 
 /// Through memory that the ranks of a node share.
 pub(crate) const STAGED: &str = "staged";
-
-/// Whether a collective has that algorithm.
-fn has_leaders(name: &str) -> bool {
-    name != "ALLTOALL"
-}
 
 algorithms! {
     /// Of barrier.
@@ -465,6 +459,5 @@ mod tests {
         assert_eq!(s.choose_allreduce(4, 100, 8, true), Allreduce::Doubling, "inside a node");
         s.set("ALLREDUCE", "ring").unwrap();
         assert!(!s.leads("ALLREDUCE", true));
-        assert!(s.set("ALLTOALL", "leaders").is_err());
     }
 }

@@ -161,6 +161,25 @@ proptest! {
     }
 
     #[test]
+    fn alltoalls((k, nodes) in placed()) {
+        let settings = Settings::default();
+        let leaders = Leaders { nodes: &nodes, settings: &settings };
+        let count = k.count % 90;
+        let c = case(k.size, None, |b| {
+            let (me, n) = (b.rank, b.size);
+            let from = (0..n).map(|_| b.scratch(count, &layout(k.holes))).collect::<Built<Vec<_>>>()?;
+            let into = (0..n).map(|_| b.scratch(count, &u32s())).collect::<Built<Vec<_>>>()?;
+            leaders.alltoall(b, &from, &into)?;
+            Ok(((0..n).map(|i| (from[i], words(me * 20 + i, count))).collect(), into))
+        });
+        c.run(k.seed);
+        for r in 0..k.size {
+            let expected: Vec<u8> = (0..k.size).flat_map(|i| words(i * 20 + r, count)).collect();
+            prop_assert!(c.got(r) == expected, "rank {}", r);
+        }
+    }
+
+    #[test]
     fn reduce_scatters((k, nodes) in placed(), varying in any::<bool>()) {
         let settings = Settings::default();
         let leaders = Leaders { nodes: &nodes, settings: &settings };
@@ -293,6 +312,12 @@ fn little_crosses_between_nodes() {
             })
         };
         assert_eq!(allgather(10).1, 40 * 12 * (n - 1));
+        // One message for every two nodes, each way.
+        let alltoall = across(placement, 10, |b, l| {
+            let (from, into) = (words(b, 120)?, words(b, 120)?);
+            l.alltoall(b, &blocks(from, 12), &blocks(into, 12))
+        });
+        assert_eq!(alltoall, (n * (n - 1), 40 * 12 * (12 - 12 / n)));
         // Round the ring every node is entered once for each block but one.
         assert_eq!(allgather(10_000), (n * 11, 40_000 * n * 11));
     }

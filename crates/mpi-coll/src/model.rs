@@ -152,7 +152,11 @@ fn moves(rank: usize, ranks: usize, collective: Collective) -> Built<Vec<Move>> 
                 moves.push(Move::Recv(from));
             }
             Step::Wait(of) => moves.extend(places.get(&of).map(|place| Move::Wait(*place))),
-            Step::Copy { .. } | Step::Reduce { .. } | Step::Compare(_) => {}
+            Step::Copy { .. }
+            | Step::Reduce { .. }
+            | Step::Compare(_)
+            | Step::Judge { .. }
+            | Step::Heed(_) => {}
         }
     }
     Ok(moves)

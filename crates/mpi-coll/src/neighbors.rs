@@ -56,6 +56,7 @@ impl Call<'_> {
     }
 
     fn told(&self, mut b: Builder, hood: Neighborhood<'_>, from: &[Data], into: &[Data]) -> Program {
+        self.loads(&b, (hood.sources, into), (hood.destinations, from), hood.grid);
         neighbors::exchange(&mut b, (hood.sources, into), (hood.destinations, from), hood.grid);
         b.finish()
     }

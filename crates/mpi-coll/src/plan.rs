@@ -3,9 +3,9 @@
 use crate::algorithms;
 use crate::algorithms::leaders::Leaders;
 use crate::choose::{Barrier, Gather, LEADERS, Scan, Scatter};
-use crate::limits::LEADERS_BLOCK_MAX_BYTES;
+use crate::limits::{LEADERS_ALLTOALL_MAX_BYTES, LEADERS_BLOCK_MAX_BYTES};
 use crate::nodes::Nodes;
-use crate::notes::Notes;
+use crate::notes::{Loads, Notes};
 use crate::program::{Builder, Data, Program};
 use crate::{InPlaceOr, Root, Team};
 use InPlaceOr::{Buf, InPlace};
@@ -74,6 +74,48 @@ impl Call<'_> {
     fn leaders_of(&self, name: &str, bytes: usize, op: &Op) -> Option<Leaders<'_>> {
         let in_order = self.nodes.is_some_and(Nodes::in_order);
         self.leaders(name, bytes, op.commutes() || in_order, true)
+    }
+
+    /// Notes the messages of this rank, where the ranks compare them: from whom it expects what, and what goes to whom.
+    pub fn loads(
+        &self,
+        b: &Builder,
+        (sources, into): (&[Option<u32>], &[Data]),
+        (destinations, from): (&[Option<u32>], &[Data]),
+        grid: bool,
+    ) {
+        if !self.team.settings().is_checked() {
+            return;
+        }
+        let loads = |all: &[Data]| {
+            all.iter().map(|data| (b.bytes(*data) as u64, b.datatype(*data).signature())).collect()
+        };
+        self.notes.loads(Loads {
+            sources: sources.to_vec(),
+            expected: loads(into),
+            destinations: destinations.to_vec(),
+            sent: loads(from),
+            grid,
+        });
+    }
+
+    /// The same between the root and all, itself among them where it has `own` data for itself.
+    fn loads_of_root(&self, b: &Builder, root: usize, own: Option<Data>, all: &[Data], gathers: bool) {
+        let with = |rank: &usize| *rank != root || own.is_some();
+        let at_root: Vec<usize> = (0..all.len()).filter(with).collect();
+        let ranks: Vec<Option<u32>> = at_root.iter().map(|rank| Some(*rank as u32)).collect();
+        let blocks: Vec<Data> = at_root.iter().map(|rank| all[*rank]).collect();
+        let to_root = vec![Some(root as u32); usize::from(own.is_some())];
+        let own: Vec<Data> = own.into_iter().collect();
+        match gathers {
+            true => self.loads(b, (&ranks, &blocks), (&to_root, &own), false),
+            false => self.loads(b, (&to_root, &own), (&ranks, &blocks), false),
+        }
+    }
+
+    /// All ranks, in the form of neighbours.
+    fn everybody(&self) -> Vec<Option<u32>> {
+        (0..self.team.size() as u32).map(Some).collect()
     }
 
     fn at(&self, root: usize) -> bool {
@@ -190,6 +232,7 @@ impl Call<'_> {
             false => Vec::new(),
         };
         let own = self.own_to_gather(&mut b, send, root)?;
+        self.loads_of_root(&b, root, own, &into, true);
         algorithms::gather::gather(&mut b, own, &into, root, Gather::Linear).map_err(self.wrong())?;
         Ok(b.finish())
     }
@@ -249,6 +292,7 @@ impl Call<'_> {
             false => Vec::new(),
         };
         let own = self.own_of_scatter(&mut b, recv, root)?;
+        self.loads_of_root(&b, root, own, &from, false);
         algorithms::scatter::scatter(&mut b, &from, own, root, Scatter::Linear).map_err(self.wrong())?;
         Ok(b.finish())
     }
@@ -300,6 +344,9 @@ impl Call<'_> {
         let blocks = self.outputs(&mut b, recv)?;
         let own = self.own_block(&mut b, send, blocks[self.team.rank()])?;
         let total = blocks.iter().fold(0, |sum: usize, d| sum.saturating_add(b.bytes(*d)));
+        let all = self.everybody();
+        let mine = vec![own.unwrap_or(blocks[self.team.rank()]); all.len()];
+        self.loads(&b, (&all, &blocks), (&all, &mine), false);
         if let Some(leaders) = self.leaders("ALLGATHER", total, true, true) {
             leaders.allgather(&mut b, own, &blocks).map_err(self.wrong())?;
             return Ok(b.finish());
@@ -327,6 +374,10 @@ impl Call<'_> {
         };
         let bytes = b.bytes(into[b.rank]);
         self.notes.bytes(bytes, recv.datatype());
+        if let Some(leaders) = self.leaders("ALLTOALL", bytes, true, bytes <= LEADERS_ALLTOALL_MAX_BYTES) {
+            leaders.alltoall(&mut b, &from, &into).map_err(self.wrong())?;
+            return Ok(b.finish());
+        }
         let by = self.team.settings().choose_alltoall(b.size, bytes, true);
         self.chose("ALLTOALL", by.text(), bytes);
         algorithms::alltoall::alltoall(&mut b, &from, &into, by).map_err(self.wrong())?;
@@ -348,6 +399,8 @@ impl Call<'_> {
                 copies
             }
         };
+        let all = self.everybody();
+        self.loads(&b, (&all, &into), (&all, &from), false);
         let largest = into.iter().map(|d| b.bytes(*d)).max().unwrap_or(0);
         let by = self.team.settings().choose_alltoall(b.size, largest, false);
         self.chose("ALLTOALL", by.text(), largest);
@@ -495,6 +548,10 @@ impl Call<'_> {
             InPlace => own,
         };
         let result = result.part(0, counts[b.rank]);
+        let all = self.everybody();
+        let ends = counts.iter().scan(0, |end, count| Some(std::mem::replace(end, *end + count)));
+        let blocks: Vec<Data> = ends.zip(counts).map(|(first, count)| own.part(first, *count)).collect();
+        self.loads(&b, (&all, &vec![result; all.len()]), (&all, &blocks), false);
         self.check_op(&b, own, op)?;
         if let Some(leaders) = self.leaders_of("REDUCE_SCATTER", b.bytes(own), op) {
             leaders.reduce_scatter(&mut b, own, counts, result).map_err(self.wrong())?;

@@ -4,6 +4,7 @@
 //! only started, `Wait` holds the program until one of them is complete, and the end waits for all.
 //! What does not wait runs on, so independent transfers overlap.
 
+use crate::notes;
 use mpi_datatype::{Datatype, DatatypeError, Op, RecvBuf, RecvMem, Scratch, SendBuf, SendMem};
 
 /// A piece of memory that steps work on.
@@ -62,6 +63,14 @@ pub(crate) enum Step {
     },
     /// Goes on only if the calls of all ranks, which stand there, fit together.
     Compare(Data),
+    /// Compares what this rank was told of its messages with what it expects, and puts the verdict there.
+    Judge {
+        told: Data,
+        expected: Data,
+        verdict: Data,
+    },
+    /// Goes on only if the verdicts of all ranks, which stand there, are good.
+    Heed(Data),
 }
 
 /// Steps and their memory.
@@ -114,7 +123,16 @@ impl Program {
                 let op = self.op.as_ref().unwrap_or(&Op::NoOp);
                 op.apply(self.source(input), self.room(inout))
             }
-            Step::Send { .. } | Step::Recv { .. } | Step::Wait(_) | Step::Compare(_) => Ok(()),
+            Step::Judge { told, expected, verdict } => {
+                let (told, expected) = (self.source(told), self.source(expected));
+                if let (Some(told), Some(expected)) = (told.contiguous(), expected.contiguous()) {
+                    self.room(verdict).unpack(0, &notes::judge(told, expected));
+                }
+                Ok(())
+            }
+            Step::Send { .. } | Step::Recv { .. } | Step::Wait(_) | Step::Compare(_) | Step::Heed(_) => {
+                Ok(())
+            }
         }
     }
 }
@@ -205,6 +223,16 @@ impl Builder {
         self.step(Step::Compare(calls));
     }
 
+    /// Puts the verdict there, on what this rank was told and what it expects.
+    pub fn judge(&mut self, told: Data, expected: Data, verdict: Data) {
+        self.step(Step::Judge { told, expected, verdict });
+    }
+
+    /// Ends unless the verdicts of all ranks are good.
+    pub fn heed(&mut self, verdicts: Data) {
+        self.step(Step::Heed(verdicts));
+    }
+
     /// What was written so far, then `program`.
     pub fn then(mut self, program: Program) -> Program {
         let (steps, slots) = (self.program.steps.len() as u32, self.program.slots.len() as u32);
@@ -217,6 +245,10 @@ impl Builder {
             Step::Copy { from, to } => Step::Copy { from: moved(from), to: moved(to) },
             Step::Reduce { input, inout } => Step::Reduce { input: moved(input), inout: moved(inout) },
             Step::Compare(data) => Step::Compare(moved(data)),
+            Step::Judge { told, expected, verdict } => {
+                Step::Judge { told: moved(told), expected: moved(expected), verdict: moved(verdict) }
+            }
+            Step::Heed(data) => Step::Heed(moved(data)),
         }));
         self.program.op = program.op;
         self.program

@@ -58,9 +58,12 @@ impl Run {
                         return Ok(false);
                     }
                 }
-                Step::Compare(calls) => {
-                    let all = self.program.source(calls);
-                    if let Some(what) = all.contiguous().and_then(notes::difference) {
+                Step::Compare(all) | Step::Heed(all) => {
+                    let find = match step {
+                        Step::Compare(_) => notes::difference,
+                        _ => notes::bad_verdict,
+                    };
+                    if let Some(what) = self.program.source(all).contiguous().and_then(find) {
                         let name = self.context.name();
                         return Err(Error::new(ErrorClass::Arg, self.name, what).on(name, self.context.id()));
                     }

@@ -426,3 +426,101 @@ fn leaders_serve_ranks_that_share_nodes() {
         "doubling; as leaders, which MPI_COLL_ALLREDUCE says, is not for this call"
     );
 }
+
+/// In the forms where ranks have lengths of their own, or neighbours: every message is what its receiver expects, or all
+/// ranks hear which is not.
+#[test]
+fn checked_lengths_that_differ_are_named_on_both_sides() {
+    const CALLS: [&str; 9] = [
+        "gatherv",
+        "scatterv",
+        "allgatherv",
+        "alltoallv",
+        "reduce_scatter",
+        "neighbor_allgather",
+        "neighbor_allgatherv",
+        "neighbor_alltoall",
+        "neighbor_alltoallv",
+    ];
+    for n in [2, 3, 5] {
+        for name in CALLS {
+            for differs in [false, true] {
+                let w = World::new(n, 1, SimConfig::calm(n), &Settings::default().checked(true));
+                let mut rooms = vec![([1_u32; 60], [0_u32; 60]); n];
+                let results = w.all(|e, t, r| {
+                    let more = usize::from(differs && r == n - 1);
+                    lengths(e, t, name, more, &mut rooms[r])
+                });
+                for (r, result) in results.into_iter().enumerate() {
+                    match result {
+                        Ok(_) => assert!(!differs, "{name} on {r} of {n}"),
+                        Err(e) => {
+                            let said = e.to_string();
+                            let sides =
+                                said.contains("the ranks disagree: rank ") && said.contains(" expects ");
+                            let both = sides && said.contains(&format!("rank {}", n - 1));
+                            assert!(differs && both, "{name} on {r} of {n}: {said}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Starts a collective whose lengths are those of the others but for `more` elements of one block.
+fn lengths(
+    e: &mpi_p2p::Engine,
+    t: &Team,
+    name: &str,
+    more: usize,
+    (from, into): &mut ([u32; 60], [u32; 60]),
+) -> Result<mpi_p2p::RequestId, mpi_p2p::Error> {
+    let (n, r) = (t.size(), t.rank());
+    // Rank k has k + 1 elements; what differs is what has to do with the one below.
+    let other = (r + n - 1) % n;
+    let count = |k: usize| k + 1 + if k == other { more } else { 0 };
+    let counts: Vec<usize> = (0..n).map(count).collect();
+    let places: Vec<isize> = (0..n).map(|k| 7 * k as isize).collect();
+    let mine = vec![r + 1; n];
+    let next = [Some(((r + 1) % n) as u32)];
+    let last = [Some(other as u32)];
+    let hood = Neighborhood { sources: &last, destinations: &next, grid: false };
+    let one = [2 + more];
+    let at = [0_isize];
+    // SAFETY: blocks of up to seven words, seven words apart, in arrays that outlive the world.
+    let (sends, receives, ones_out, ones_in) = unsafe {
+        (
+            SendBlocks::new(from.as_ptr().cast(), &counts, &places, U32).unwrap(),
+            RecvBlocks::new(
+                into.as_mut_ptr().cast(),
+                if name == "alltoallv" { &mine } else { &counts },
+                &places,
+                U32,
+            )
+            .unwrap(),
+            SendBlocks::new(from.as_ptr().cast(), &[2], &at, U32).unwrap(),
+            RecvBlocks::new(into.as_mut_ptr().cast(), &one, &at, U32).unwrap(),
+        )
+    };
+    let own = send(&from[..r + 1]);
+    let root = n - 1;
+    match name {
+        "gatherv" => igatherv(e, t, Buf(own), Some(receives), root),
+        "scatterv" => iscatterv(e, t, Some(sends), Buf(recv(&mut into[..r + 1])), root),
+        "allgatherv" => iallgatherv(e, t, Buf(own), receives),
+        "alltoallv" => ialltoallv(e, t, Buf(sends), receives),
+        "reduce_scatter" => {
+            // The sum stays.
+            let mut counts: Vec<usize> = vec![3; n];
+            if more > 0 {
+                (counts[other], counts[r]) = (4, 2);
+            }
+            ireduce_scatter(e, t, Buf(send(&from[..3 * n])), recv(&mut into[..4]), &counts, &Op::Sum)
+        }
+        "neighbor_allgather" => ineighbor_allgather(e, t, hood, send(&from[..2]), recv(&mut into[..one[0]])),
+        "neighbor_allgatherv" => ineighbor_allgatherv(e, t, hood, send(&from[..2]), ones_in),
+        "neighbor_alltoall" => ineighbor_alltoall(e, t, hood, send(&from[..2]), recv(&mut into[..one[0]])),
+        _ => ineighbor_alltoallv(e, t, hood, ones_out, ones_in),
+    }
+}

@@ -5,6 +5,7 @@ mod support;
 use std::os::raw::{c_int, c_void};
 use std::process::ExitCode;
 use std::ptr::{null, null_mut};
+use std::time::{Duration, Instant};
 
 use mpi::collective::SystemOperation;
 use mpi::ffi::{self, *};
@@ -16,11 +17,20 @@ const CASES: &[Case] = &[
     case("between_groups", between_groups).on(&[2, 3, 8]),
     case("neighbors", neighbors).on(&[1, 2, 3, 8]),
     case("persistent", persistent).on(&[2, 3, 8]),
+    case("immediate_ones_progress_while_ranks_compute", immediate_ones_progress_while_ranks_compute).on(&[2, 3]),
+    case("lengths_that_differ", lengths_that_differ).on(&[3]).with(CHECKED).fails(
+        ERROR_STATUS,
+        &["the ranks disagree: rank 2 sends 12 bytes of i32 to rank 0, rank 0 expects 8 bytes of i32 of rank 2"],
+    ),
     case("disagreement", disagreement).on(&[2, 3]).fails(
         ERROR_STATUS,
         &["the ranks disagree", "rank 0 calls broadcast with root 0", "calls allreduce of 8 bytes"],
     ),
 ];
+
+const CHECKED: &[(&str, &str)] = &[("MPI_CHECK", "1")];
+/// A rank that computes gives up after so long.
+const COMPUTE_LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     support::main(CASES)
@@ -187,5 +197,50 @@ fn disagreement() {
         world.all_reduce_into(&[1_i64][..], &mut value[..], SystemOperation::sum());
     } else {
         world.process_at_rank(0).broadcast_into(&mut value[..]);
+    }
+}
+
+/// Rank 0 starts its part and calls MPI no more until all others have their results, which it learns past MPI.
+fn immediate_ones_progress_while_ranks_compute() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (n, r) = (world.size(), world.rank());
+    let mark = |rank: i32| {
+        let name = format!("mpi-overlap-{}-{n}-{rank}", std::os::unix::process::parent_id());
+        std::env::temp_dir().join(name)
+    };
+    let own = vec![i64::from(r); 1 << 17];
+    let mut sums = vec![0; own.len()];
+    mpi::request::scope(|scope| {
+        let request = world.immediate_all_reduce_into(scope, &own[..], &mut sums[..], SystemOperation::sum());
+        if r == 0 {
+            let begun = Instant::now();
+            let mut missing: Vec<i32> = (1..n).collect();
+            while !missing.is_empty() {
+                assert!(begun.elapsed() < COMPUTE_LIMIT, "ranks {missing:?} wait for rank 0, which computes");
+                missing.retain(|rank| std::fs::remove_file(mark(*rank)).is_err());
+                std::thread::yield_now();
+            }
+            request.wait();
+        } else {
+            request.wait();
+            std::fs::write(mark(r), []).unwrap();
+        }
+    });
+    assert!(sums.iter().all(|sum| *sum == i64::from(n * (n - 1) / 2)));
+}
+
+/// The root of a gather expects less of the last rank than that sends.
+fn lengths_that_differ() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let own = vec![1_i32; world.rank() as usize + 1];
+    let root = world.process_at_rank(0);
+    if world.rank() == 0 {
+        let mut all = [0; 5];
+        let mut parts = mpi::datatype::PartitionMut::new(&mut all[..], vec![1, 2, 2], vec![0, 1, 3]);
+        root.gather_varcount_into_root(&own[..], &mut parts);
+    } else {
+        root.gather_varcount_into(&own[..]);
     }
 }

@@ -299,7 +299,7 @@ fn allgathers_of_other_counts() {
     let world = universe.world();
     for round in 0..9 {
         let own = vec![0_u64; if round == 8 && world.rank() == 2 { 999 } else { 1000 }];
-        let mut all = vec![0; 3 * own.len()];
+        let mut all = vec![0_u64; 3 * own.len()];
         world.all_gather_into(&own[..], &mut all[..]);
     }
     world.barrier();

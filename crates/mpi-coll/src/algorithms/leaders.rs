@@ -5,8 +5,10 @@
 //!
 //! A rank may be in three parts one after the other. Each is settled before the next touches its data.
 
-use super::{allgather, allreduce, barrier, broadcast, reduce, reduce_scatter, scan, scatter, tree};
-use crate::choose::{Scatter, Settings};
+use super::{
+    allgather, allreduce, alltoall, barrier, broadcast, reduce, reduce_scatter, scan, scatter, tree,
+};
+use crate::choose::{Alltoall, Scatter, Settings};
 use crate::limits::{LEADERS_ALLGATHER_PACKED_MAX_BYTES, LEADERS_PARTS_MIN_BYTES, LEADERS_STREAM_MIN_BYTES};
 use crate::nodes::Nodes;
 use crate::program::{Builder, Built, Data, cut};
@@ -309,6 +311,71 @@ impl Leaders<'_> {
         })?;
         for (i, rank) in order.iter().enumerate() {
             b.copy(part(i, i + 1), blocks[*rank]);
+        }
+        Ok(())
+    }
+
+    /// Equal blocks: those for other nodes go packed by the leaders, in one message from each rank to its leader, one between
+    /// every two leaders, and one to each rank; those within a node go straight.
+    pub fn alltoall(&self, b: &mut Builder, from: &[Data], into: &[Data]) -> Built<()> {
+        let (mates, node, len) = (self.mates(b), self.nodes.of(b.rank), b.bytes(into[b.rank]));
+        let of_mates = |all: &[Data]| mates.iter().map(|mate| all[*mate as usize]).collect::<Vec<_>>();
+        let (near_from, near_into) = (of_mates(from), of_mates(into));
+        b.among(mates, |b| alltoall::alltoall(b, &near_from, &near_into, Alltoall::Scattered))?;
+        let far: Vec<usize> = self.nodes.by_node().filter(|rank| self.nodes.of(*rank) != node).collect();
+        let (leader, row, m) = (mates[0] as usize, len.saturating_mul(far.len()), mates.len());
+        let (goes, comes) = if b.rank == leader { (m, m) } else { (1, 1) };
+        let (out, back) = (b.packed(row.saturating_mul(goes))?, b.packed(row.saturating_mul(comes))?);
+        let block = |all: Data, i: usize, k: usize| all.part(i * row + k * len, len);
+        for (k, rank) in far.iter().enumerate() {
+            b.copy(from[*rank], block(out, 0, k));
+        }
+        if b.rank == leader {
+            self.receive_mates(b, out.part(0, row), |i| out.part(i * row, row));
+            self.alltoall_of_leaders(b, (m, len), |i, k| block(out, i, k), |i, k| block(back, i, k))?;
+            for (i, mate) in mates.iter().enumerate().skip(1) {
+                b.send(*mate as usize, back.part(i * row, row));
+            }
+        } else {
+            b.send(leader, out);
+            let got = b.recv(leader, back);
+            b.wait(got);
+        }
+        for (k, rank) in far.iter().enumerate() {
+            b.copy(block(back, 0, k), into[*rank]);
+        }
+        Ok(())
+    }
+
+    /// Between the leaders: `out(i, k)` is what the `i`-th rank of the node has for the `k`-th one elsewhere, `back(i, k)`
+    /// is for what that one has for it.
+    fn alltoall_of_leaders(
+        &self,
+        b: &mut Builder,
+        (m, len): (usize, usize),
+        out: impl Fn(usize, usize) -> Data,
+        back: impl Fn(usize, usize) -> Data,
+    ) -> Built<()> {
+        let (nodes, node) = (self.nodes.count(), self.nodes.of(b.rank));
+        let (mut sends, mut receives, mut first) = (Vec::new(), Vec::new(), 0);
+        for there in 0..nodes {
+            let ranks = if there == node { 0 } else { self.nodes.ranks(there).len() };
+            let (packed, coming) = (b.packed(len * m * ranks)?, b.packed(len * m * ranks)?);
+            for (i, k) in (0..m).flat_map(|i| (0..ranks).map(move |k| (i, k))) {
+                b.copy(out(i, first + k), packed.part((i * ranks + k) * len, len));
+            }
+            sends.push(packed);
+            receives.push((coming, first, ranks));
+            first += ranks;
+        }
+        let rooms: Vec<Data> = receives.iter().map(|(coming, ..)| *coming).collect();
+        b.among(&self.nodes.across(0), |b| alltoall::alltoall(b, &sends, &rooms, Alltoall::Scattered))?;
+        b.settle();
+        for (coming, first, ranks) in receives {
+            for (i, k) in (0..m).flat_map(|i| (0..ranks).map(move |k| (i, k))) {
+                // The other leader packed it rank by rank of its own node.
+                b.copy(coming.part((k * m + i) * len, len), back(i, first + k));
+            }
         }
         Ok(())
     }
