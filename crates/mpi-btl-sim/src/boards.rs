@@ -25,11 +25,14 @@ const FEED_PIECES: u64 = 3;
 /// Words of a piece.
 const PIECE_WORDS: usize = 12;
 
+/// Number, word and line of a piece.
+type Fed = (u64, u32, Vec<u8>);
+
 /// What was fed and is done with, on all boards.
 #[derive(Debug, Default)]
 struct Feeds {
-    /// Number, word and line of each rank's last pieces, by board and rank.
-    fed: HashMap<(u32, u32), Vec<(u64, u32, Vec<u8>)>>,
+    /// Each rank's last pieces, by board and rank.
+    fed: HashMap<(u32, u32), Vec<Fed>>,
     /// How many each rank is done with.
     done: HashMap<(u32, u32), u64>,
     /// What stands beside the lines, by board, rank and place.

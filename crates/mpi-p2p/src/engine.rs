@@ -5,6 +5,7 @@ use crate::context::{Context, ContextSpec};
 use crate::core::Core;
 use crate::direct::{Direct, Outcome};
 use crate::helper::Helper;
+use crate::lend::Standing;
 use crate::limits::{POLL_OTHERS_TURNS, POLL_OTHERS_YIELDS};
 use crate::memory::Memory;
 use crate::patience::{Patience, Pause};
@@ -260,7 +261,10 @@ impl Engine {
         state.flush_owed();
         let outcome = Outcome::Waiting;
         state.direct = Direct { outcome, from: ep, context: id, source, tag, signature, memory, look: None };
-        self.wait_direct(&mut core, ep, route);
+        // A panic that cuts the wait short takes the buffer along.
+        let standing = Standing(&mut core);
+        self.wait_direct(standing.0, ep, route);
+        std::mem::forget(standing);
         if let Outcome::Done(status) = core.state.direct.outcome {
             core.state.direct.outcome = Outcome::Off;
             self.shared.leave(core);

@@ -31,7 +31,7 @@ pub(crate) struct Look {
 unsafe impl Send for Look {}
 
 /// Takes the receive back however the wait ends.
-struct Standing<'a, 'b>(&'a mut mpi_node::Guard<'b, crate::core::Core>);
+pub(crate) struct Standing<'a, 'b>(pub &'a mut mpi_node::Guard<'b, crate::core::Core>);
 
 impl Drop for Standing<'_, '_> {
     fn drop(&mut self) {

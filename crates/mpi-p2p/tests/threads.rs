@@ -288,3 +288,26 @@ fn a_small_send_that_waits_inside_leaves_while_its_rank_computes() {
         }
     });
 }
+
+/// Its buffer is in a frame that is gone: the next message is for whoever asks next.
+#[test]
+fn a_receive_whose_wait_panics_is_taken_back() {
+    let queues = common::queue::Queues::new(2);
+    let trap = queues.trap.clone();
+    let w = World::over_queues(queues, 2, Limits::default());
+    let (sender, receiver) = (w.context(0, 0), w.context(1, 0));
+    let e = &w.engines[1];
+    trap.store(true, Ordering::Relaxed);
+    let wait = std::panic::AssertUnwindSafe(|| {
+        let mut gone = vec![0u8; 8];
+        e.recv(&receiver, Source::Rank(0), Tag::Is(1), recv_of(&mut gone)).map(drop)
+    });
+    assert!(std::panic::catch_unwind(wait).is_err());
+    w.engines[0].send(&sender, 1, 1, send_of(&[7; 8]), SendMode::Standard).unwrap();
+    e.progress();
+    let found = e.iprobe(&receiver, Source::Rank(0), Tag::Is(1)).unwrap();
+    assert_eq!(found.map(|status| status.bytes), Some(8), "nobody has taken the message");
+    let mut room = [0u8; 8];
+    e.recv(&receiver, Source::Rank(0), Tag::Is(1), recv_of(&mut room)).unwrap();
+    assert_eq!(room, [7; 8]);
+}

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 type Inbox = Mutex<VecDeque<(Ep, Header, Vec<u8>)>>;
@@ -23,6 +24,8 @@ struct Mailbox {
 pub struct Queues {
     /// Everything that is sent waits for a flush.
     pub holding: bool,
+    /// Whoever waits on one peer next panics.
+    pub trap: Arc<AtomicBool>,
     boxes: Vec<Arc<Mailbox>>,
     ears: Vec<Option<UnixStream>>,
 }
@@ -37,13 +40,14 @@ impl Queues {
             boxes.push(Arc::new(Mailbox { queue: Mutex::default(), bell }));
             ears.push(Some(ear));
         }
-        Queues { holding: false, boxes, ears }
+        Queues { holding: false, trap: Arc::default(), boxes, ears }
     }
 
     pub fn endpoint(&mut self, at: usize) -> (Box<dyn BtlTx>, Box<dyn BtlRx>) {
         let me = Ep(at as u32);
         let tx = Tx { me, boxes: self.boxes.clone(), holding: self.holding, held: Vec::new() };
-        let rx = Rx { mine: self.boxes[at].clone(), ear: self.ears[at].take().unwrap() };
+        let (mine, trap) = (self.boxes[at].clone(), self.trap.clone());
+        let rx = Rx { mine, ear: self.ears[at].take().unwrap(), trap };
         (Box::new(tx), Box::new(rx))
     }
 }
@@ -126,6 +130,7 @@ impl BtlTx for Tx {
 struct Rx {
     mine: Arc<Mailbox>,
     ear: UnixStream,
+    trap: Arc<AtomicBool>,
 }
 
 impl BtlRx for Rx {
@@ -148,6 +153,7 @@ impl BtlRx for Rx {
         polled
     }
     fn poll_from(&mut self, _: Ep, sink: &mut dyn Sink) -> Polled {
+        assert!(!self.trap.swap(false, Ordering::Relaxed), "the trap");
         self.poll(1, sink)
     }
     fn arm(&mut self, _: WakeBy) -> Armed<'_> {
