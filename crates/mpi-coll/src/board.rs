@@ -136,6 +136,12 @@ pub(crate) fn meet(
     look(team, board, (name, kind), bytes.len(), each)
 }
 
+/// This rank has moved bytes of a collective into or out of another one's memory itself.
+#[inline(always)]
+pub(crate) fn moved(team: &Team, rank: usize, way: record::Way, bytes: usize) {
+    record::moved(|| team.context().peers().get(rank).map(|ep| ep.0), way, bytes as u64);
+}
+
 /// The end of a collective in which ranks reached into each other's memory; else as [`meet`].
 pub(crate) fn part(
     e: &Engine,
@@ -302,6 +308,12 @@ pub(crate) fn for_allreduce<'t, 'b>(
         Ok(board) => board?,
         Err(e) => return Some(Err(e)),
     };
+    if record::on() {
+        record::algorithm(
+            const { record::ops::Op::named("allreduce") },
+            record::ops::algorithm(way.by.text()),
+        );
+    }
     if settings.is_told() {
         let by = ("ALLREDUCE", way.by.text());
         settings.tell("allreduce", &team.context().name(), by, (team.size(), acc.bytes()), None);
@@ -335,6 +347,7 @@ fn reduce_all<const N: usize>(
     acc.as_send().pack(0, own);
     block(team.rank()).unpack(0, own);
     meet(e, team, board, ("allreduce", Kind::Allreduce), own, |rank, theirs| {
+        moved(team, rank, record::Way::Got, theirs.len());
         block(rank).unpack(0, theirs);
     })?;
     let result = fold(n, |left, right| op.apply(block(left).as_send(), block(right)))

@@ -7,17 +7,18 @@
 //! Operands are combined in the order in which recursive doubling and halving combine them: the same bits as over
 //! messages.
 
-use crate::board::{self, Kind, Use, Way, fold};
+use crate::board::{self, Kind, Use, fold};
 use crate::choose::Allreduce;
 use crate::limits::{BOARD_BRING_MAX_BYTES, DIRECT_PIECE_BYTES, DIRECT_PIECE_OF_MANY_BYTES};
 use crate::program::cut;
 use crate::{InPlaceOr, Team, errors, staged};
 use mpi_datatype::{Op, RecvBuf, Scratch, SendBuf, copy};
+use mpi_p2p::record::Way;
 use mpi_p2p::{Board, Engine, Error, ErrorClass, Lent};
 
 const NAME: &str = "allreduce";
 const WHICH: (&str, Kind) = (NAME, Kind::DirectAllreduce);
-const WAY: Way = Way { by: Allreduce::Direct, to: Use::Reaching, least_ranks: 2 };
+const WAY: board::Way = board::Way { by: Allreduce::Direct, to: Use::Reaching, least_ranks: 2 };
 
 const _: () = assert!(2 * Lent::NAME_LEN <= BOARD_BRING_MAX_BYTES);
 
@@ -129,8 +130,10 @@ fn pair(
             None => (sum, own.part(first, count)),
         };
         board.fetch(peer, data, at, into).map_err(|why| unreachable(team, peer, why))?;
+        board::moved(team, peer, Way::Got, into.bytes());
         op.apply(other, sum).map_err(wrong)?;
         board.store(peer, room, at, sum.as_send()).map_err(|why| unreachable(team, peer, why))?;
+        board::moved(team, peer, Way::Put, sum.bytes());
     }
     Ok(())
 }
@@ -153,6 +156,7 @@ fn many(
         let block = |rank: usize| room.recv().part(rank * most, count);
         for rank in others() {
             board.fetch(rank, all[rank].0, at, block(rank)).map_err(|why| unreachable(team, rank, why))?;
+            board::moved(team, rank, Way::Got, block(rank).bytes());
         }
         copy(own.part(first, count), block(r)).map_err(wrong)?;
         let result = fold(n, |left, right| op.apply(block(left).as_send(), block(right))).map_err(wrong)?;
@@ -160,6 +164,7 @@ fn many(
         copy(result, acc.part(first, count)).map_err(wrong)?;
         for rank in others() {
             board.store(rank, all[rank].1, at, result).map_err(|why| unreachable(team, rank, why))?;
+            board::moved(team, rank, Way::Put, result.bytes());
         }
     }
     Ok(())

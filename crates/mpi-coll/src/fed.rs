@@ -99,6 +99,7 @@ impl Fed<'_> {
             from += len.max(1);
         }
         result?;
+        board::moved(self.team, self.root, record::Way::Got, bytes);
         buf.sanitize(bytes).map_err(|e| self.team.datatype_error(WHICH.name, &e))
     }
 

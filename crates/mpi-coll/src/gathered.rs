@@ -200,6 +200,7 @@ impl Exchange<'_> {
     }
 
     fn validate<'b>(&self, block: &impl Fn(usize) -> RecvBuf<'b>) -> Result<(), Error> {
+        self.others().for_each(|rank| board::moved(self.team, rank, record::Way::Got, block(rank).bytes()));
         self.others().map(block).try_for_each(|got| {
             got.sanitize(got.bytes()).map_err(|e| self.team.datatype_error(self.which.name, &e))
         })

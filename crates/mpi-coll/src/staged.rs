@@ -137,6 +137,7 @@ impl Staged<'_> {
         copy(own, mine).map_err(wrong)?;
         for child in tree::children((r + n - root) % n, n) {
             let theirs = self.await_stage((child + root) % n, own)?;
+            board::moved(self.team, (child + root) % n, record::Way::Got, own.bytes());
             op.apply(theirs.as_send(), mine).map_err(wrong)?;
         }
         Ok(())
@@ -152,6 +153,9 @@ impl Staged<'_> {
             true => self.stage(last, own)?,
             false => self.await_stage(last, own)?,
         };
+        if last != self.team.rank() {
+            board::moved(self.team, last, record::Way::Got, own.bytes());
+        }
         copy(result.as_send(), acc).map_err(|e| self.team.datatype_error(self.which.0, &e))
     }
 
@@ -166,6 +170,7 @@ impl Staged<'_> {
                 return Ok(());
             }
             let theirs = self.await_stage(left, own)?;
+            board::moved(self.team, left, record::Way::Got, own.bytes());
             op.apply(theirs.as_send(), mine).map_err(wrong)
         })
         .map(|_| ())

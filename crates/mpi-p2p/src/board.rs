@@ -11,7 +11,7 @@ use crate::patience::{Patience, Pause};
 use crate::peer::Link;
 use crate::progress::Wait;
 use crate::report::Blocked;
-use crate::{Error, ErrorClass};
+use crate::{Error, ErrorClass, record};
 use mpi_btl::{Boards, Ep, Span};
 use mpi_datatype::{Datatype, RecvBuf, SendBuf};
 use mpi_node::Guard;
@@ -445,7 +445,9 @@ impl Engine {
 
     fn wait_on_board(&self, mut core: Guard<'_, Core>, mut wait: ForBoard<'_>) -> Result<(), Error> {
         let mut patience = Patience::new(&self.shared.spin, core.state.slept_short);
+        let mut waiting = record::Waiting::NOT;
         while !wait.all_there() {
+            waiting.begin(patience.turns());
             match patience.next() {
                 Pause::Again if patience.turns() % POLL_OTHERS_TURNS == 0 => {
                     core.poll();
@@ -456,6 +458,7 @@ impl Engine {
                     if patience.turns() % POLL_OTHERS_YIELDS == 0 {
                         core.poll();
                     }
+                    record::waits_long();
                     core.yield_to_others();
                     patience.yield_now();
                 }

@@ -286,7 +286,7 @@ impl Engine {
             if inner.state.direct.outcome != Outcome::Waiting {
                 return;
             }
-            record::waiting_for_message();
+            record::waiting_for_message(patience.turns());
             match patience.next() {
                 Pause::Again if patience.turns() % POLL_OTHERS_TURNS == 0 => {
                     core.poll();
@@ -298,6 +298,7 @@ impl Engine {
                         core.poll();
                     }
                     if core.state.direct.outcome == Outcome::Waiting {
+                        record::waits_long();
                         core.yield_to_others();
                         patience.yield_now();
                     }

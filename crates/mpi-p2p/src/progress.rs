@@ -157,10 +157,11 @@ impl Engine {
         if let Some(result) = wait.done(&mut core.state) {
             return (core, result);
         }
-        let _waiting = record::waiting();
+        let mut waiting = record::Waiting::NOT;
         let mut patience = Patience::new(&self.shared.spin, core.state.slept_short);
         let mut long = None;
         loop {
+            waiting.begin(patience.turns());
             let moved = core.poll();
             if let Some(result) = wait.done(&mut core.state) {
                 self.finish_long(&mut core, long);
@@ -179,6 +180,7 @@ impl Engine {
                     }
                 }
                 Pause::Yield => {
+                    record::waits_long();
                     core.yield_to_others();
                     patience.yield_now();
                 }
@@ -210,7 +212,7 @@ impl Engine {
                 self.shared.leave(core);
                 return result;
             }
-            waiting.begin();
+            waiting.begin(patience.turns());
             match patience.next() {
                 Pause::Again => {
                     if patience.turns() % CLOCK_TURNS == 0 {
@@ -218,11 +220,13 @@ impl Engine {
                     }
                 }
                 Pause::Yield if core.state.multiple => {
+                    record::waits_long();
                     drop(core);
                     patience.yield_now();
                     core = self.shared.lock.enter();
                 }
                 Pause::Yield => {
+                    record::waits_long();
                     core.yield_to_others();
                     patience.yield_now();
                 }
@@ -338,7 +342,7 @@ impl Engine {
             if let Some(result) = wait.done(&mut core.state) {
                 break result;
             }
-            waiting.begin();
+            waiting.begin(patience.turns());
             core.state.waiters.rest(me);
             wait.watch(&mut core.state, me);
             if !polls && !core.state.waiters.polling {
@@ -363,6 +367,7 @@ impl Engine {
             match patience.next() {
                 Pause::Again => core.yield_to_others(),
                 Pause::Yield => {
+                    record::waits_long();
                     drop(core);
                     patience.yield_now();
                     core = self.shared.lock.enter();

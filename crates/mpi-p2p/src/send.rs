@@ -34,7 +34,7 @@ impl State {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn send_now_recorded(&mut self, face: &Face, dest: u32, tag: i32, buf: &SendBuf<'_>, more: bool) -> bool {
         let copying = record::copying(buf.bytes());
         let sent = self.send_now_plainly(face, dest, tag, buf, more);

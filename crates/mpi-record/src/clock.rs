@@ -36,8 +36,8 @@ pub fn nanos() -> u64 {
 /// How ticks become nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rate {
-    start: u64,
-    nanos_per_tick: f64,
+    pub(crate) start: u64,
+    pub(crate) nanos_per_tick: f64,
 }
 
 impl Rate {

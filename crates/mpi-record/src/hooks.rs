@@ -1,9 +1,11 @@
 //! What the engine and the layers above call. Off, each is a load and a branch.
 
+use crate::limits::{LOOKS_PER_MESSAGE_TURN, LOOKS_PER_TURN};
 use crate::map::{check, map};
 use crate::ops::Op;
-use crate::writer::{self, Writer};
-use crate::{RecordError, clock, layout};
+use crate::timing;
+use crate::writer::Writer;
+use crate::{RecordError, Way, clock, layout};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
@@ -15,8 +17,18 @@ static WRITER: OnceLock<Writer> = OnceLock::new();
 /// Records are being made.
 #[inline(always)]
 pub fn on() -> bool {
-    ON.load(Ordering::Relaxed)
+    let on = ON.load(Ordering::Relaxed);
+    if on {
+        unlikely();
+    }
+    on
 }
+
+/// Whatever calls this is laid out apart. What it calls in turn is compiled for speed all the same, which it would not
+/// be if it were itself called cold.
+#[cold]
+#[inline(always)]
+fn unlikely() {}
 
 #[inline]
 pub(crate) fn writer() -> Option<&'static Writer> {
@@ -69,7 +81,6 @@ pub fn op(op: Op, peer: impl FnOnce() -> Option<u32>) -> Recording {
     if on() { begin(op, peer()) } else { Recording(None) }
 }
 
-#[cold]
 #[inline(never)]
 fn begin(op: Op, peer: Option<u32>) -> Recording {
     if let Some(writer) = writer() {
@@ -79,7 +90,6 @@ fn begin(op: Op, peer: Option<u32>) -> Recording {
 }
 
 /// As [`during`], for an operation that begins in a way of its own.
-#[cold]
 #[inline(never)]
 pub fn with<T>(begin: impl FnOnce() -> Recording, f: impl FnOnce() -> T) -> T {
     let _recording = begin();
@@ -88,7 +98,6 @@ pub fn with<T>(begin: impl FnOnce() -> Recording, f: impl FnOnce() -> T) -> T {
 
 /// Carries out a whole operation and records it: for paths where even a guard would cost too much,
 /// behind a branch on [`on`].
-#[cold]
 #[inline(never)]
 pub fn during<T>(op: Op, peer: impl FnOnce() -> Option<u32>, f: impl FnOnce() -> T) -> T {
     let _recording = self::op(op, peer);
@@ -104,7 +113,6 @@ impl Drop for Recording {
     }
 }
 
-#[cold]
 #[inline(never)]
 fn end(op: Op) {
     if let Some(writer) = writer() {
@@ -112,34 +120,58 @@ fn end(op: Op) {
     }
 }
 
-/// A wait that is being recorded; dropped, it is over.
+/// A wait that is being recorded; dropped, it is over. Outside of any operation it is one itself.
 #[derive(Debug)]
 #[must_use = "the wait ends where this is dropped"]
-pub struct Waiting(Option<writer::Wait>);
+pub struct Waiting(Option<timing::Wait>);
 
 impl Waiting {
     /// Nothing waits yet.
     pub const NOT: Waiting = Waiting(None);
 
-    /// The thread finds that it has to wait, also said again and again.
+    /// The thread finds that it has to wait, also said again and again: at each look for what it waits for, with
+    /// how often it has looked before.
     #[inline(always)]
-    pub fn begin(&mut self) {
-        if on() && self.0.is_none() {
-            self.0 = begin_wait();
+    pub fn begin(&mut self, looks: u32) {
+        if on() && looks % LOOKS_PER_TURN == 0 {
+            self.begin_or_go_on();
+        }
+    }
+
+    #[inline(never)]
+    fn begin_or_go_on(&mut self) {
+        match (&self.0, writer()) {
+            (None, _) => self.0 = begin_wait(),
+            (Some(_), Some(writer)) => writer.still_waiting(),
+            _ => {}
         }
     }
 }
 
-/// The thread waits for a message, also said again and again; the wait is over when the message is
-/// [`received`], or the operation ends.
+/// The wait that this thread is in will be a long one: it hands its processor over.
 #[inline(always)]
-pub fn waiting_for_message() {
+pub fn waits_long() {
     if on() {
+        long_wait();
+    }
+}
+
+#[inline(never)]
+fn long_wait() {
+    if let Some(writer) = writer() {
+        writer.waits_long();
+    }
+}
+
+/// The thread waits for a message, also said again and again, with how often it has looked before; the wait is over
+/// when the message is [`received`], or the operation ends.
+#[inline(always)]
+pub fn waiting_for_message(looks: u32) {
+    if on() && looks % LOOKS_PER_MESSAGE_TURN == 0 {
         begin_message_wait();
     }
 }
 
-#[cold]
 #[inline(never)]
 fn begin_message_wait() {
     if let Some(writer) = writer() {
@@ -147,15 +179,8 @@ fn begin_message_wait() {
     }
 }
 
-/// The thread has to wait from here on. Outside of any operation this is one itself.
-#[inline(always)]
-pub fn waiting() -> Waiting {
-    if on() { Waiting(begin_wait()) } else { Waiting(None) }
-}
-
-#[cold]
 #[inline(never)]
-fn begin_wait() -> Option<writer::Wait> {
+fn begin_wait() -> Option<timing::Wait> {
     writer().and_then(Writer::begin_wait)
 }
 
@@ -168,9 +193,8 @@ impl Drop for Waiting {
     }
 }
 
-#[cold]
 #[inline(never)]
-fn end_wait(wait: writer::Wait) {
+fn end_wait(wait: timing::Wait) {
     if let Some(writer) = writer() {
         writer.end_wait(wait);
     }
@@ -194,7 +218,6 @@ pub fn sent(peer: u32, context: u32, tag: i32, bytes: u64) {
     }
 }
 
-#[cold]
 #[inline(never)]
 fn sent_now(peer: u32, context: u32, tag: i32, bytes: u64) {
     if let Some(writer) = writer() {
@@ -210,7 +233,6 @@ pub fn received(peer: impl FnOnce() -> u32, context: u32, tag: i32, bytes: u64) 
     }
 }
 
-#[cold]
 #[inline(never)]
 fn received_now(peer: u32, context: u32, tag: i32, bytes: u64) {
     if let Some(writer) = writer() {
@@ -218,12 +240,12 @@ fn received_now(peer: u32, context: u32, tag: i32, bytes: u64) {
     }
 }
 
-/// Bytes went into (`out`) or came out of the memory of `peer` without a message.
+/// This rank itself moved bytes into or out of the memory of `peer`, without a message.
 #[inline(always)]
-pub fn moved(peer: impl FnOnce() -> Option<u32>, out: bool, bytes: u64) {
+pub fn moved(peer: impl FnOnce() -> Option<u32>, way: Way, bytes: u64) {
     if on() {
         if let (Some(writer), Some(peer)) = (writer(), peer()) {
-            writer.moved(peer, out, bytes);
+            writer.moved(peer, way, bytes);
         }
     }
 }
@@ -241,7 +263,12 @@ pub fn unexpected(messages: impl FnOnce() -> (u64, u64)) {
 /// The beginning of a copy of so many bytes, for [`copied`]; 0 where it is not timed.
 #[inline(always)]
 pub fn copying(bytes: usize) -> u64 {
-    if bytes >= crate::limits::TIMED_COPY_BYTES && on() { clock::ticks() } else { 0 }
+    if bytes >= crate::limits::TIMED_COPY_BYTES && on() { begin_copy(bytes) } else { 0 }
+}
+
+#[inline(never)]
+fn begin_copy(bytes: usize) -> u64 {
+    writer().map_or(0, |writer| writer.copying(bytes))
 }
 
 /// A copy is done, which began at `since`.

@@ -8,7 +8,7 @@ use crate::ops::COLLECTIVES;
 /// First word: "MPIrecd1" read little-endian.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"MPIrecd1");
 /// Changes whenever the layout or the meaning of a word changes.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 /// Words of a page.
 pub(crate) const PAGE_WORDS: usize = 512;
 
@@ -65,6 +65,11 @@ pub(crate) mod head {
     /// Bytes put into and got out of the memory of others directly.
     pub const PUT_BYTES: usize = 22;
     pub const GOT_BYTES: usize = 23;
+    /// One more than a receive that has ended and is not counted yet, and its bytes.
+    pub const OWED_OP: usize = 24;
+    pub const OWED_OP_BYTES: usize = 25;
+    /// One more than the bytes of a message that has come and is not counted yet.
+    pub const OWED_MESSAGE: usize = 26;
     pub const COUNT: usize = 32;
 }
 
@@ -81,8 +86,33 @@ pub(crate) mod op {
 
 /// Words of a bin of the timeline: ticks in MPI, of them waiting, of them copying.
 pub(crate) const BIN_WORDS: usize = 3;
-/// Words of a peer: one more than its number, messages, bytes.
+/// Words of a peer: its key, messages, bytes.
 pub(crate) const PEER_WORDS: usize = 3;
+
+/// Which way bytes went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// To the peer, in messages.
+    Sent,
+    /// Into the peer's memory, by the hand of the rank that writes this down.
+    Put,
+    /// Out of the peer's memory, by the hand of the rank that writes this down.
+    Got,
+}
+
+/// Under which a peer is in the table: never 0.
+#[inline]
+pub(crate) fn peer_key(peer: u32, way: Way) -> u64 {
+    (u64::from(peer) << 2 | way as u64) + 1
+}
+
+/// The peer and the way of a key; `None` where none is.
+pub(crate) fn peer_of(key: u64) -> Option<(u32, Way)> {
+    let pair = key.checked_sub(1)?;
+    let way = [Way::Sent, Way::Put, Way::Got].into_iter().find(|way| *way as u64 == pair & 3)?;
+    Some((u32::try_from(pair >> 2).ok()?, way))
+}
+
 /// Words of an event.
 pub(crate) const EVENT_WORDS: usize = 6;
 
@@ -216,6 +246,18 @@ const SENT_EVENT: u64 = 3;
 const RECEIVED_EVENT: u64 = 4;
 
 impl Event {
+    /// The same with every time converted.
+    #[must_use]
+    pub fn timed_by(mut self, convert: impl Fn(u64) -> u64) -> Event {
+        match &mut self {
+            Event::Op { begin, end, .. } | Event::Wait { begin, end, .. } => {
+                (*begin, *end) = (convert(*begin), convert(*end));
+            }
+            Event::Sent { at, .. } | Event::Received { at, .. } => *at = convert(*at),
+        }
+        self
+    }
+
     pub(crate) fn encode(self) -> [u64; EVENT_WORDS] {
         let first = |kind: u64, op: u16, thread: u16| kind << 32 | u64::from(op) << 16 | u64::from(thread);
         let pair = |context: u32, tag: i32| u64::from(context) << 32 | u64::from(tag as u32);

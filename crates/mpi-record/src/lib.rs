@@ -16,19 +16,22 @@
 #![deny(missing_docs)]
 
 pub mod clock;
+mod far;
 mod hooks;
 mod layout;
 pub mod limits;
 mod map;
 pub mod ops;
 mod reader;
+mod timing;
 mod writer;
 
+pub use far::{Courier, Far};
 pub use hooks::{
     Recording, Waiting, algorithm, attach, copied, copying, during, finished, moved, on, op, received, sent,
-    several_threads, unexpected, waiting, waiting_for_message, waits_for, with,
+    several_threads, unexpected, waiting_for_message, waits_for, waits_long, with,
 };
-pub use layout::Event;
+pub use layout::{Event, Way};
 pub use reader::{Bin, Block, Now, OpCounts, Peer, Reader, Tail};
 
 use std::os::fd::OwnedFd;
@@ -63,11 +66,24 @@ pub struct Options {
     pub events: bool,
 }
 
+/// Makes the memory for those of the `ranks` ranks of a world that `here` says; nothing is reserved
+/// for the others, who are on other hosts.
+///
+/// # Errors
+/// [`RecordError::System`].
+pub fn create_for(
+    ranks: u32,
+    options: Options,
+    here: impl IntoIterator<Item = u32>,
+) -> Result<OwnedFd, RecordError> {
+    map::create(&layout::Layout::new(ranks, options.events), here)
+}
+
 /// Makes the memory for the records of `ranks` ranks: zeroed, reserved, of sealed size. The
 /// descriptor closes on exec: whoever starts the ranks lets them inherit it.
 ///
 /// # Errors
 /// [`RecordError::System`].
 pub fn create(ranks: u32, options: Options) -> Result<OwnedFd, RecordError> {
-    map::create(&layout::Layout::new(ranks, options.events))
+    create_for(ranks, options, 0..ranks)
 }

@@ -1,6 +1,7 @@
 //! Every bound of this crate, with its unit.
 
-/// Most peers of a rank that are counted one by one; the traffic with others is counted together.
+/// Most peers of a rank that are counted one by one, each way for itself (messages, put, got); the traffic with
+/// others is counted together.
 pub const PEERS_MAX: usize = 512;
 /// Bins of a rank's timeline.
 pub const TIMELINE_BINS: usize = 512;
@@ -17,6 +18,18 @@ pub const EVENTS_MIN: usize = 1 << 12;
 pub const EVENTS_BYTES: usize = 128 << 20;
 /// Copies below this size are not timed: reading the clock would cost as much, in bytes.
 pub const TIMED_COPY_BYTES: usize = 8 << 10;
+/// Copies from this size on are timed in any case; smaller ones where their operation is.
+pub const LONG_COPY_BYTES: usize = 64 << 10;
+/// So many calls of each operation are timed from beginning to end, each for itself.
+pub const EXACT_CALLS: u64 = 64;
+/// Of further ones, one in so many, which then stands for all of them as far as they are short.
+pub const SAMPLE_CALLS: u32 = 64;
+/// Looks for a message where it will come in that make a turn: each is one line of memory.
+pub const LOOKS_PER_MESSAGE_TURN: u32 = 64;
+/// Looks for anything else that make a turn: each is a poll of the transports.
+pub const LOOKS_PER_TURN: u32 = 16;
+/// A call that has waited for so many turns is long, and timed from there: a microsecond or two.
+pub const LONG_WAIT_TURNS: u32 = 8;
 /// Operations that are told apart.
 pub const OPS_MAX: usize = 96;
 /// Algorithms that are told apart.
@@ -32,5 +45,9 @@ pub fn table() -> Vec<(&'static str, String)> {
         ("mpi-record EVENTS_MIN", EVENTS_MIN.to_string()),
         ("mpi-record EVENTS_BYTES", EVENTS_BYTES.to_string()),
         ("mpi-record TIMED_COPY_BYTES", TIMED_COPY_BYTES.to_string()),
+        ("mpi-record LONG_COPY_BYTES", LONG_COPY_BYTES.to_string()),
+        ("mpi-record EXACT_CALLS", EXACT_CALLS.to_string()),
+        ("mpi-record SAMPLE_CALLS", SAMPLE_CALLS.to_string()),
+        ("mpi-record LONG_WAIT_TURNS", LONG_WAIT_TURNS.to_string()),
     ]
 }

@@ -14,16 +14,22 @@ use std::sync::atomic::AtomicU64;
 /// Bytes of a word.
 pub(crate) const WORD: usize = 8;
 
-/// Makes the file: its size sealed, its blocks backed by memory, so that no access raises SIGBUS.
-pub(crate) fn create(layout: &Layout) -> Result<OwnedFd, RecordError> {
+/// Makes the file: its size sealed, the blocks of those ranks backed by memory, so that no access raises SIGBUS.
+pub(crate) fn create(layout: &Layout, here: impl IntoIterator<Item = u32>) -> Result<OwnedFd, RecordError> {
     let bytes = layout.total() * WORD;
     let system = |what| move |error: std::io::Error| RecordError::System { what, bytes, error };
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let fd = memfd_create(c"mpi-record", flags).map_err(|e| system("creation")(e.into()))?;
     let all = File::from(fd);
     all.set_len(bytes as u64).map_err(system("sizing"))?;
-    fallocate(&all, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, bytes as i64)
-        .map_err(|e| system("reservation")(e.into()))?;
+    let reserve = |from: usize, words: usize| {
+        let (from, length) = ((from * WORD) as i64, (words * WORD) as i64);
+        let keep = FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        fallocate(&all, keep, from, length).map_err(|e| system("reservation")(e.into()))
+    };
+    reserve(0, PAGE_WORDS)?;
+    let here: Vec<usize> = here.into_iter().map(|rank| rank as usize).filter(|r| *r < layout.ranks).collect();
+    here.iter().try_for_each(|rank| reserve(layout.start(*rank), layout.block()))?;
     let counter = clock::counter_is_good();
     clock::choose(counter);
     let mut words = [0; file::COUNT];
@@ -35,7 +41,7 @@ pub(crate) fn create(layout: &Layout) -> Result<OwnedFd, RecordError> {
     words[file::START_TICKS] = clock::ticks();
     words[file::START_NANOS] = clock::nanos();
     write(&all, 0, &words).map_err(system("header"))?;
-    for rank in 0..layout.ranks {
+    for rank in here {
         write(&all, layout.start(rank) + head::BIN_SHIFT, &[TIMELINE_BIN_SHIFT.into()])
             .map_err(system("header"))?;
     }

@@ -221,6 +221,7 @@ pub const ALGORITHMS: &[&str] = &[
     "board",
     "direct",
     "staged",
+    "leaders",
 ];
 
 const _: () = assert!(ALGORITHMS.len() <= ALGORITHMS_MAX);

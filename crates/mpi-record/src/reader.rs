@@ -4,7 +4,7 @@ use crate::RecordError;
 use crate::clock::Rate;
 use crate::layout::{
     ALGORITHMS, BIN_WORDS, EVENT_WORDS, EVENTS, Event, Layout, OPS, PEER_WORDS, PEERS, SIZES_RECEIVED,
-    SIZES_SENT, TIMELINE, file, head, op as words,
+    SIZES_SENT, TIMELINE, Way, file, head, op as words, peer_of, size_class,
 };
 use crate::limits::{ALGORITHMS_MAX, OPS_MAX, PEERS_MAX, SIZE_CLASSES, TIMELINE_BINS};
 use crate::map::{check, read};
@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 pub struct Reader {
     all: File,
     layout: Layout,
-    start: (u64, u64),
+    pub(crate) start: (u64, u64),
     counter: bool,
 }
 
@@ -54,8 +54,12 @@ pub struct Block {
     pub sizes_received: Vec<u64>,
     /// Algorithms of collectives: of which, by which (its place among the algorithms), how often.
     pub algorithms: Vec<(Op, usize, u64)>,
-    /// Traffic to each peer, in the order of their numbers.
+    /// Messages to each peer, in the order of their numbers.
     pub peers: Vec<Peer>,
+    /// What the rank itself put into the memory of each peer.
+    pub put: Vec<Peer>,
+    /// What the rank itself got out of the memory of each peer.
+    pub got: Vec<Peer>,
     /// Messages and bytes to peers that are not told apart.
     pub others: (u64, u64),
     /// Width of a bin of the timeline.
@@ -85,10 +89,10 @@ pub struct OpCounts {
     pub longest: u64,
 }
 
-/// Traffic to a peer.
+/// Traffic with a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Its number, as the sender counts.
+    /// Its number, as the rank counts that wrote this down.
     pub peer: u32,
     /// Messages.
     pub messages: u64,
@@ -154,16 +158,27 @@ impl Reader {
         Rate::since(self.start.0, self.start.1, self.counter)
     }
 
+    /// When the job began, by this machine's monotonic clock in nanoseconds.
+    #[must_use]
+    pub fn start_nanos(&self) -> u64 {
+        self.start.1
+    }
+
+    /// The words of a rank's counters.
+    pub(crate) fn words(&self, rank: usize) -> std::io::Result<Vec<u64>> {
+        if rank >= self.layout.ranks {
+            return Err(std::io::ErrorKind::NotFound.into());
+        }
+        read(&self.all, self.layout.start(rank), Layout::counters())
+    }
+
     /// What a rank has written down so far.
     ///
     /// # Errors
     /// There is no such rank, or the file cannot be read.
     pub fn block(&self, rank: usize) -> std::io::Result<Block> {
-        if rank >= self.layout.ranks {
-            return Err(std::io::ErrorKind::NotFound.into());
-        }
-        let words = read(&self.all, self.layout.start(rank), Layout::counters())?;
-        Ok(block_of(&words, &self.rate(), crate::clock::ticks()))
+        let words = self.words(rank)?;
+        Ok(block_of(words, &self.rate(), crate::clock::ticks()))
     }
 
     /// The events of a rank that came since the last time, oldest first.
@@ -206,7 +221,31 @@ impl Tail {
     }
 }
 
-fn block_of(words: &[u64], rate: &Rate, now: u64) -> Block {
+/// Counts what the rank owes to its counters.
+fn settle(words: &mut [u64]) {
+    let word = |at: usize| words.get(at).copied().unwrap_or(0);
+    let (op, op_bytes, message) = (word(head::OWED_OP), word(head::OWED_OP_BYTES), word(head::OWED_MESSAGE));
+    let mut add = |at: usize, more: u64| {
+        if let Some(word) = words.get_mut(at) {
+            *word = word.wrapping_add(more);
+        }
+    };
+    if let Some(place) = op.checked_sub(1).filter(|place| *place < OPS_MAX as u64) {
+        let at = OPS + place as usize * words::COUNT;
+        add(at + words::CALLS, 1);
+        add(at + words::RECEIVED_BYTES, op_bytes);
+    }
+    if let Some(bytes) = message.checked_sub(1) {
+        add(head::RECEIVED, 1);
+        add(head::RECEIVED_BYTES, bytes);
+        add(SIZES_RECEIVED + size_class(bytes), 1);
+    }
+}
+
+/// A block by its counters, as they stand at `now`.
+pub(crate) fn block_of(mut words: Vec<u64>, rate: &Rate, now: u64) -> Block {
+    settle(&mut words);
+    let words = words.as_slice();
     let word = |at: usize| words.get(at).copied().unwrap_or(0);
     let span = |at: usize| rate.span(word(at));
     if word(head::PID) == 0 {
@@ -215,14 +254,18 @@ fn block_of(words: &[u64], rate: &Rate, now: u64) -> Block {
     let ended = Some(word(head::ENDED)).filter(|ended| *ended != 0);
     let doing = now_of(words, rate, now).filter(|_| ended.is_none());
     let open = doing.map_or(0, |doing| doing.time);
+    let elapsed = rate.span(ended.unwrap_or(now).saturating_sub(word(head::BEGUN)));
+    // What stands for many calls may stand for a little too much.
+    let inside = (span(head::INSIDE) + open).min(elapsed);
+    let waiting = (span(head::WAITING) + doing.and_then(|doing| doing.waits).unwrap_or(0)).min(inside);
     Block {
         pid: word(head::PID) as u32,
         begun: rate.at(word(head::BEGUN)),
         ended: ended.map(|ended| rate.at(ended)),
-        elapsed: rate.span(ended.unwrap_or(now).saturating_sub(word(head::BEGUN))),
-        inside: span(head::INSIDE) + open,
-        waiting: span(head::WAITING) + doing.and_then(|doing| doing.waits).unwrap_or(0),
-        copying: span(head::COPYING),
+        elapsed,
+        inside,
+        waiting,
+        copying: span(head::COPYING).min(inside - waiting),
         sent: (word(head::SENT), word(head::SENT_BYTES)),
         received: (word(head::RECEIVED), word(head::RECEIVED_BYTES)),
         direct: (word(head::PUT_BYTES), word(head::GOT_BYTES)),
@@ -231,7 +274,9 @@ fn block_of(words: &[u64], rate: &Rate, now: u64) -> Block {
         sizes_sent: (0..SIZE_CLASSES).map(|class| word(SIZES_SENT + class)).collect(),
         sizes_received: (0..SIZE_CLASSES).map(|class| word(SIZES_RECEIVED + class)).collect(),
         algorithms: algorithms_of(words),
-        peers: peers_of(words),
+        peers: peers_of(words, Way::Sent),
+        put: peers_of(words, Way::Put),
+        got: peers_of(words, Way::Got),
         others: (word(head::OTHER_MESSAGES), word(head::OTHER_BYTES)),
         bin: rate.span(1 << word(head::BIN_SHIFT).min(62)),
         timeline: timeline_of(words, rate),
@@ -279,13 +324,13 @@ fn algorithms_of(words: &[u64]) -> Vec<(Op, usize, u64)> {
         .collect()
 }
 
-fn peers_of(words: &[u64]) -> Vec<Peer> {
+fn peers_of(words: &[u64], wanted: Way) -> Vec<Peer> {
     let table = words.get(PEERS..PEERS + PEERS_MAX * PEER_WORDS).unwrap_or_default();
     let mut peers: Vec<Peer> = table
         .chunks_exact(PEER_WORDS)
         .filter_map(|entry| {
-            let peer = u32::try_from(entry[0].checked_sub(1)?).ok()?;
-            Some(Peer { peer, messages: entry[1], bytes: entry[2] })
+            let (peer, way) = peer_of(entry[0])?;
+            (way == wanted).then_some(Peer { peer, messages: entry[1], bytes: entry[2] })
         })
         .collect();
     peers.sort_by_key(|peer| peer.peer);

@@ -7,7 +7,7 @@ use crate::messages::{Deed, Errand};
 use crate::window::{Inner, Reach, Window};
 use mpi_comm::Dest;
 use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf, Signature};
-use mpi_p2p::record::{self, ops::Op as RecordedOp};
+use mpi_p2p::record::{self, Way as Moved, ops::Op as RecordedOp};
 use mpi_p2p::{Error, ErrorClass, RequestId};
 
 /// Memory of a target: which rank, where, how many elements of which type.
@@ -47,7 +47,7 @@ impl Window {
     pub fn put(&self, from: SendBuf<'_>, target: Target<'_>) -> Result<(), Error> {
         if record::on() {
             let recording =
-                || self.recording(const { RecordedOp::named("put") }, target.rank, true, from.bytes());
+                || self.recording(const { RecordedOp::named("put") }, target.rank, Moved::Put, from.bytes());
             return record::with(recording, || self.put_now(from, target));
         }
         self.put_now(from, target)
@@ -108,7 +108,7 @@ impl Window {
     ) -> Result<(), Error> {
         if record::on() {
             let recording =
-                || self.recording(const { RecordedOp::named("get") }, target.rank, false, to.bytes());
+                || self.recording(const { RecordedOp::named("get") }, target.rank, Moved::Got, to.bytes());
             return record::with(recording, || self.get_now(name, to, target, request));
         }
         self.get_now(name, to, target, request)
@@ -156,8 +156,14 @@ impl Window {
     #[inline]
     pub fn accumulate(&self, from: SendBuf<'_>, target: Target<'_>, op: &Op) -> Result<(), Error> {
         if record::on() {
-            let recording =
-                || self.recording(const { RecordedOp::named("accumulate") }, target.rank, true, from.bytes());
+            let recording = || {
+                self.recording(
+                    const { RecordedOp::named("accumulate") },
+                    target.rank,
+                    Moved::Put,
+                    from.bytes(),
+                )
+            };
             return record::with(recording, || self.accumulate_now(from, target, op));
         }
         self.accumulate_now(from, target, op)
@@ -205,8 +211,12 @@ impl Window {
     ) -> Result<(), Error> {
         let w = self.alive("get accumulate")?;
         let Dest::Rank(rank) = target.rank else { return Ok(()) };
-        let _recording =
-            self.recording(const { RecordedOp::named("get-accumulate") }, target.rank, false, result.bytes());
+        let _recording = self.recording(
+            const { RecordedOp::named("get-accumulate") },
+            target.rank,
+            Moved::Got,
+            result.bytes(),
+        );
         w.combine("get accumulate", Some(from), Some(result), rank, &target, op, None)
     }
 
@@ -224,8 +234,9 @@ impl Window {
         op: &Op,
     ) -> Result<(), Error> {
         if record::on() {
-            let recording =
-                || self.recording(const { RecordedOp::named("fetch-and-op") }, rank, false, result.bytes());
+            let recording = || {
+                self.recording(const { RecordedOp::named("fetch-and-op") }, rank, Moved::Got, result.bytes())
+            };
             return record::with(recording, || self.fetch_and_op_now(from, result, rank, at, op));
         }
         self.fetch_and_op_now(from, result, rank, at, op)
@@ -293,7 +304,7 @@ impl Window {
         let _recording = self.recording(
             const { RecordedOp::named("compare-and-swap") },
             Dest::Rank(rank),
-            false,
+            Moved::Got,
             result.bytes(),
         );
         let datatype = result.datatype();

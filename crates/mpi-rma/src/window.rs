@@ -168,13 +168,13 @@ impl Inner {
 }
 
 impl Window {
-    /// An operation on a target begins, of so many bytes to it (`out`) or from it.
+    /// An operation on a target begins, of so many bytes to it or from it.
     #[inline]
     pub(crate) fn recording(
         &self,
         op: record::ops::Op,
         target: Dest,
-        out: bool,
+        way: record::Way,
         bytes: usize,
     ) -> record::Recording {
         let peer = || match target {
@@ -182,7 +182,7 @@ impl Window {
             Dest::Null => None,
         };
         let recording = record::op(op, peer);
-        record::moved(peer, out, bytes as u64);
+        record::moved(peer, way, bytes as u64);
         recording
     }
 

@@ -65,6 +65,10 @@ pub const PICTURES_APART: Duration = Duration::from_secs(30);
 
 /// How often events are taken from the ranks for `--trace`.
 pub const EVENTS_TAKEN_EVERY: Duration = Duration::from_millis(20);
+/// How often a daemon passes on what the ranks of its host have written down, where no events are wanted.
+pub const FAR_RECORDS_EVERY: Duration = Duration::from_millis(250);
+/// Bytes towards the launcher that may wait before a daemon keeps records back.
+pub const FAR_RECORDS_WAITING_MAX_BYTES: usize = 4 << 20;
 /// How often `--top` draws.
 pub const VIEW_DRAWN_EVERY: Duration = Duration::from_millis(500);
 
@@ -123,6 +127,8 @@ pub fn table() -> Vec<(&'static str, String)> {
         REPORTS,
         PICTURES_APART,
         EVENTS_TAKEN_EVERY,
+        FAR_RECORDS_EVERY,
+        FAR_RECORDS_WAITING_MAX_BYTES,
         VIEW_DRAWN_EVERY,
         PARTIAL_LINE_SHOWN,
         PARTIAL_LINE_HOLDS,

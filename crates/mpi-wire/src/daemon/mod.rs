@@ -24,7 +24,7 @@ pub use prepare::{Prepare, Program, RankHere};
 pub use tree::{next_hop, parent};
 
 /// Version of this protocol. Both sides must have the same.
-pub const DAEMON_VERSION: u32 = 1;
+pub const DAEMON_VERSION: u32 = 2;
 
 /// What a greeting begins with; a version and a newline follow.
 pub const GREETING: &[u8] = b"\0mpiexec daemon, version ";
@@ -93,7 +93,10 @@ pub enum ToDaemon {
         bytes: u64,
     },
     /// Answered by [`FromDaemon::Pong`].
-    Ping,
+    Ping {
+        /// The launcher's monotonic clock, in nanoseconds.
+        nanos: u64,
+    },
     /// The job is over.
     Quit,
 }
@@ -197,7 +200,19 @@ pub enum FromDaemon {
         reason: String,
     },
     /// Still there.
-    Pong,
+    Pong {
+        /// What the launcher's clock was when it asked.
+        asked: u64,
+        /// The monotonic clock of the host, in nanoseconds.
+        nanos: u64,
+    },
+    /// What a rank has written down for the job's reports since the last time.
+    Records {
+        /// The rank.
+        slot: u32,
+        /// At most [`DAEMON_PIECE_MAX_BYTES`], which this protocol does not look into.
+        bytes: Vec<u8>,
+    },
 }
 
 const SETUP: u8 = 1;
@@ -223,6 +238,7 @@ const TAKEN: u8 = 72;
 const SAYS: u8 = 73;
 const LOST: u8 = 74;
 const PONG: u8 = 75;
+const RECORDS: u8 = 76;
 
 /// The host that a frame is for or from; what follows is the message.
 ///
@@ -289,7 +305,10 @@ impl ToDaemon {
                 out.put_u8(CREDIT);
                 out.put_u64(*bytes);
             }
-            ToDaemon::Ping => out.put_u8(PING),
+            ToDaemon::Ping { nanos } => {
+                out.put_u8(PING);
+                out.put_u64(*nanos);
+            }
             ToDaemon::Quit => out.put_u8(QUIT),
         }
     }
@@ -323,7 +342,7 @@ impl ToDaemon {
             INPUT => ToDaemon::Input { slot: r.u32("slot")?, bytes: piece(&mut r)? },
             DEAF => ToDaemon::Deaf { slot: r.u32("slot")?, stream: u8::from(r.flag("stream")?) },
             CREDIT => ToDaemon::Credit { bytes: r.u64("credit")? },
-            PING => ToDaemon::Ping,
+            PING => ToDaemon::Ping { nanos: r.u64("clock")? },
             QUIT => ToDaemon::Quit,
             other => return Err(DecodeError::Value { what: "kind of frame", value: other.into() }),
         };
@@ -390,7 +409,12 @@ impl FromDaemon {
                 out.put_u32(*host);
                 out.put_text(reason, TEXT_MAX_BYTES);
             }
-            FromDaemon::Pong => out.put_u8(PONG),
+            FromDaemon::Pong { asked, nanos } => {
+                out.put_u8(PONG);
+                out.put_u64(*asked);
+                out.put_u64(*nanos);
+            }
+            FromDaemon::Records { slot, bytes } => put_piece(RECORDS, *slot, bytes, out),
         }
     }
 
@@ -431,7 +455,8 @@ impl FromDaemon {
             TAKEN => FromDaemon::Taken { slot: r.u32("slot")?, bytes: r.u64("bytes")? },
             SAYS => FromDaemon::Says { host: r.u32("host")?, bytes: piece(&mut r)? },
             LOST => FromDaemon::Lost { host: r.u32("host")?, reason: r.text("reason", TEXT_MAX_BYTES)? },
-            PONG => FromDaemon::Pong,
+            PONG => FromDaemon::Pong { asked: r.u64("clock")?, nanos: r.u64("clock")? },
+            RECORDS => FromDaemon::Records { slot: r.u32("slot")?, bytes: piece(&mut r)? },
             other => return Err(DecodeError::Value { what: "kind of frame", value: other.into() }),
         };
         r.end("frame")?;
@@ -490,7 +515,7 @@ mod tests {
             program,
             reads,
         });
-        let numbers = any::<(u32, u32, bool, u8, u8, bool)>();
+        let numbers = any::<(u32, u32, bool, u8, u8, bool, u8)>();
         let environment = vec(any::<(Vec<u8>, Vec<u8>)>(), 0..4);
         let texts = ("[a-z]{0,9}", any::<Vec<u8>>(), proptest::option::of("[a-z]{0,9}"));
         (numbers, texts, environment, vec(program(), 0..3), vec(rank, 0..5)).prop_map(
@@ -505,6 +530,7 @@ mod tests {
                 errhandler: texts.2,
                 map_by: numbers.3,
                 bind_to: numbers.4,
+                records: numbers.6,
                 programs,
                 ranks,
             },
@@ -525,7 +551,7 @@ mod tests {
             any::<(u32, Vec<u8>)>().prop_map(|(slot, bytes)| ToDaemon::Input { slot, bytes }),
             (any::<u32>(), 0..2u8).prop_map(|(slot, stream)| ToDaemon::Deaf { slot, stream }),
             any::<u64>().prop_map(|bytes| ToDaemon::Credit { bytes }),
-            Just(ToDaemon::Ping),
+            any::<u64>().prop_map(|nanos| ToDaemon::Ping { nanos }),
             Just(ToDaemon::Quit),
         ]
     }
@@ -556,7 +582,8 @@ mod tests {
             any::<(u32, u64)>().prop_map(|(slot, bytes)| FromDaemon::Taken { slot, bytes }),
             any::<(u32, Vec<u8>)>().prop_map(|(host, bytes)| FromDaemon::Says { host, bytes }),
             any::<(u32, String)>().prop_map(|(host, reason)| FromDaemon::Lost { host, reason }),
-            Just(FromDaemon::Pong),
+            any::<(u64, u64)>().prop_map(|(asked, nanos)| FromDaemon::Pong { asked, nanos }),
+            any::<(u32, Vec<u8>)>().prop_map(|(slot, bytes)| FromDaemon::Records { slot, bytes }),
         ]
     }
 

@@ -28,6 +28,8 @@ pub struct Prepare {
     pub map_by: u8,
     /// What they are bound to.
     pub bind_to: u8,
+    /// What the ranks are to write down for the job's reports: 0 nothing, 1 counters, 2 events too.
+    pub records: u8,
     /// The programs.
     pub programs: Vec<Program>,
     /// The ranks on this host, in the order of their places.
@@ -79,6 +81,7 @@ impl Prepare {
         out.put_option(self.errhandler.as_deref(), |out, v| out.put_text(v, TEXT_MAX_BYTES));
         out.put_u8(self.map_by);
         out.put_u8(self.bind_to);
+        out.put_u8(self.records);
         let programs = &self.programs[..self.programs.len().min(DAEMON_LIST_MAX)];
         out.put_u32(programs.len() as u32);
         programs.iter().for_each(|program| program.encode(out));
@@ -106,6 +109,7 @@ impl Prepare {
             errhandler: r.option("error handler", |r| r.text("error handler", TEXT_MAX_BYTES))?,
             map_by: r.u8("mapping")?,
             bind_to: r.u8("binding")?,
+            records: r.u8("records")?,
             programs: many(r, "programs", DAEMON_LIST_MAX, Program::decode)?,
             ranks: many(r, "ranks", DAEMON_LIST_MAX, |r| {
                 Ok(RankHere {

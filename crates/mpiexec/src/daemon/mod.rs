@@ -6,6 +6,7 @@
 //! silent for too long, everything here ends.
 
 mod ranks;
+mod records;
 
 use crate::guard::{self, Guard};
 use crate::hosts::launcher::REMOVE;
@@ -18,6 +19,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use ranks::{Here, World};
+use records::Records;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
@@ -112,6 +114,7 @@ struct Daemon {
     worlds: BTreeMap<u32, World>,
     ranks: BTreeMap<u32, Here>,
     by_pid: BTreeMap<u32, u32>,
+    records: Records,
     /// Bytes of output that may be sent.
     credit: u64,
     /// Streams that wait for credit.
@@ -147,6 +150,7 @@ impl Daemon {
             worlds: BTreeMap::new(),
             ranks: BTreeMap::new(),
             by_pid: BTreeMap::new(),
+            records: Records::default(),
             credit: 0,
             paused: Vec::new(),
             heard: Instant::now(),
@@ -209,15 +213,19 @@ impl Daemon {
         if signals && self.see_to_signals()? {
             return Ok(Go::Orphaned);
         }
+        self.see_to_records();
         let silence = Duration::from_millis(self.setup.silence_ms);
         let is_silent = !self.stopped && !silence.is_zero() && self.heard.elapsed() > silence;
         Ok(if is_silent { Go::Orphaned } else { Go::On })
     }
 
     fn time_to_sleep(&self) -> EpollTimeout {
-        match self.setup.silence_ms {
-            0 => EpollTimeout::NONE,
-            silence => EpollTimeout::try_from(silence / 4 + 1).unwrap_or(EpollTimeout::MAX),
+        let silence =
+            Some(self.setup.silence_ms).filter(|silence| *silence > 0).map(|silence| silence / 4 + 1);
+        let left = |at: Instant| at.saturating_duration_since(Instant::now()).as_millis() as u64 + 1;
+        match [silence, self.records_due().map(left)].into_iter().flatten().min() {
+            None => EpollTimeout::NONE,
+            Some(millis) => EpollTimeout::try_from(millis).unwrap_or(EpollTimeout::MAX),
         }
     }
 
@@ -267,7 +275,9 @@ impl Daemon {
                     self.watch_output(token)?;
                 }
             }
-            ToDaemon::Ping => self.say(&FromDaemon::Pong),
+            ToDaemon::Ping { nanos: asked } => {
+                self.say(&FromDaemon::Pong { asked, nanos: mpi_record::clock::nanos() });
+            }
             ToDaemon::Quit => {}
         }
         Ok(())
@@ -364,6 +374,7 @@ impl Daemon {
         self.kill_everything();
         if go == Go::Quit {
             self.drain_everything();
+            self.pass_all_records();
             for (host, link) in &mut self.links {
                 link.send_down(*host, &ToDaemon::Quit);
             }

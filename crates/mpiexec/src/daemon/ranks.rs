@@ -44,6 +44,12 @@ struct Input {
     ends: bool,
 }
 
+impl Here {
+    pub(super) fn world_and_rank(&self) -> (u32, u32) {
+        (self.world, self.rank.rank)
+    }
+}
+
 impl Daemon {
     /// Looks for everything that the world needs.
     pub(super) fn prepare(&mut self, prepare: Prepare) {
@@ -103,6 +109,8 @@ impl Daemon {
         let used: std::collections::BTreeSet<usize> =
             ranks.iter().filter_map(|(_, place)| place.processors.clone()).flatten().collect();
         let together = if used.is_empty() { processors.len() } else { used.len() } as u32;
+        let here: Vec<u32> = ranks.iter().map(|(rank, _)| rank.rank).collect();
+        let records = self.make_records(prepare.world, prepare.records, prepare.size, &here);
         let open_files =
             crate::job::raise_open_files(node_size, self.setup.fan_out.min(limits::FAN_OUT) as usize)?;
         let segment = match node_size {
@@ -110,7 +118,7 @@ impl Daemon {
             size => mpi_node::segment::create(size as u32).ok(),
         };
         let common = Common {
-            records: None,
+            records,
             id: prepare.id,
             size: prepare.size as usize,
             node_size,
@@ -317,6 +325,7 @@ impl Daemon {
     pub(super) fn note_end(&mut self, slot: u32, status: WaitStatus) {
         self.read_control(slot);
         self.drain(slot);
+        self.pass_records(slot);
         let Some(here) = self.ranks.get_mut(&slot) else { return };
         let pid = here.rank.pid;
         here.rank.group_left = killpg(Pid::from_raw(pid as i32), None).is_ok();

@@ -8,6 +8,7 @@ use crate::hosts::Host;
 use crate::limits;
 use crate::link::Link;
 use crate::plan::{oversubscription, ranges};
+use crate::report::far::Ahead;
 use crate::settings::Oversubscribe;
 use mpi_wire::daemon::{FromDaemon, Prepare, Program, RankHere, Setup, ToDaemon, host_of, next_hop, parent};
 use mpi_wire::limits::DAEMON_PIECE_MAX_BYTES;
@@ -49,6 +50,8 @@ struct FarHost {
     heard: Instant,
     /// Bytes of output that have come and are not acknowledged.
     uncredited: u64,
+    /// How far its clock is ahead.
+    ahead: Ahead,
     /// What the command that leads there said, up to the end of the line.
     said: Vec<u8>,
 }
@@ -72,6 +75,7 @@ impl Fleet {
             lost: false,
             heard: Instant::now(),
             uncredited: 0,
+            ahead: Ahead::default(),
             said: Vec::new(),
         };
         let hosts = hosts.iter().enumerate().filter(|(_, host)| !host.here).map(far).collect();
@@ -165,6 +169,11 @@ impl Fleet {
     }
 }
 
+/// Asks a daemon whether it is there, and what time it is.
+fn ping() -> ToDaemon {
+    ToDaemon::Ping { nanos: mpi_record::clock::nanos() }
+}
+
 impl Running<'_> {
     /// Starts all daemons and waits until each has what its ranks need.
     pub(super) fn reach_hosts(&mut self) -> Result<(), LaunchError> {
@@ -254,6 +263,7 @@ impl Running<'_> {
             errhandler: common.errhandler.clone(),
             map_by: self.job.map_by.number(),
             bind_to: self.job.bind_to.number(),
+            records: self.reports.wanted_elsewhere(),
             programs: self.plan.wanted.iter().map(program).collect(),
             ranks: ranks.collect(),
         }
@@ -397,6 +407,7 @@ impl Running<'_> {
             FromDaemon::Ready { .. } => {
                 host.ready = true;
                 let index = host.index;
+                self.fleet.send(number, &ping());
                 let order = Box::new(self.order_for(index));
                 self.fleet.send(number, &ToDaemon::Prepare(order));
                 for below in 0..self.fleet.hosts.len() as u32 {
@@ -408,6 +419,7 @@ impl Running<'_> {
             FromDaemon::Prepared { processors, own, .. } => {
                 host.prepared = true;
                 let (index, name) = (host.index, host.name.clone());
+                self.fleet.send(number, &ping());
                 self.complete_welcomes(index, &name, processors, &own);
             }
             FromDaemon::Refused { status, reason } => {
@@ -467,6 +479,17 @@ impl Running<'_> {
                 }
                 self.watch_inlet(slot)?;
             }
+            FromDaemon::Pong { asked, nanos } => {
+                host.ahead.answered(asked, nanos, mpi_record::clock::nanos())
+            }
+            FromDaemon::Records { slot, bytes } => {
+                let (ahead, name) = (host.ahead, host.name.clone());
+                let Some(slot) = of_it(slot, &self.ranks) else { return Ok(()) };
+                if let Err(e) = self.reports.far(slot, &bytes, ahead) {
+                    let line = format!("mpiexec: records of {} from {}: {e}", self.called(slot), name);
+                    self.streams.message(&line);
+                }
+            }
             FromDaemon::Says { host, bytes } if self.fleet.is_below(host, number) => {
                 self.show_said(host, &bytes);
             }
@@ -484,7 +507,7 @@ impl Running<'_> {
                 };
                 self.lose(host, &reason);
             }
-            FromDaemon::Says { .. } | FromDaemon::Lost { .. } | FromDaemon::Pong => {}
+            FromDaemon::Says { .. } | FromDaemon::Lost { .. } => {}
         }
         Ok(())
     }
@@ -570,7 +593,7 @@ impl Running<'_> {
             let seconds = self.fleet.hosts[number].heard.elapsed().as_secs_f64();
             self.lose(number as u32, &format!("nothing was heard from it for {seconds:.1} s"));
         }
-        self.fleet.send_all(&ToDaemon::Ping);
+        self.fleet.send_all(&ping());
     }
 
     /// The job is over: daemons end what is left, and themselves.

@@ -150,7 +150,7 @@ impl<'a> Running<'a> {
         env.extend(job.env.iter().cloned());
         let common = Common {
             segment: segment(node_size, &mut streams),
-            records: reports.world(0, size, &mut remarks),
+            records: reports.world(0, size, plan.ranks_of(here).map(|(rank, _)| rank as u32), &mut remarks),
             size,
             node_size,
             several: plan.hosts.len() > 1,

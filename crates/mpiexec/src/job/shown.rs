@@ -2,7 +2,9 @@
 
 use super::end::End;
 use super::{RankPhase, Running};
+use crate::plan::ranges;
 use crate::report::Fate;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -10,7 +12,7 @@ impl Running<'_> {
     /// Memory for the records of one more world, if any are wanted.
     pub(super) fn records(&mut self, first: usize, size: usize) -> Option<OwnedFd> {
         let mut remarks = Vec::new();
-        let records = self.reports.world(first, size, &mut remarks);
+        let records = self.reports.world(first, size, 0..size as u32, &mut remarks);
         remarks.iter().for_each(|line| self.streams.message(&format!("mpiexec: {line}")));
         records
     }
@@ -28,6 +30,21 @@ impl Running<'_> {
         }
     }
 
+    /// A line for each host of whose ranks nothing has come.
+    fn hosts_without_records(&self) -> Vec<String> {
+        let mut missing: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (slot, rank) in self.ranks.iter().enumerate().filter(|(_, rank)| rank.far.is_some()) {
+            if self.reports.nothing_of(slot) {
+                missing.entry(rank.host).or_default().push(slot);
+            }
+        }
+        let line = |(host, slots): (usize, Vec<usize>)| {
+            let s = if slots.len() == 1 { "" } else { "s" };
+            format!("of rank{s} {} on {} nothing is recorded", ranges(&slots), self.plan.host_name(host))
+        };
+        missing.into_iter().map(line).collect()
+    }
+
     /// Writes what is to be shown at the end, whatever became of the job.
     pub(super) fn report_at_end(&mut self) {
         let fate = |slot: usize| {
@@ -41,9 +58,8 @@ impl Running<'_> {
         let fates: Vec<Fate> = (0..self.ranks.len()).map(fate).collect();
         let ended_by = self.ended_by.clone();
         let mut lines = self.reports.finish(&fates, ended_by);
-        let far = self.ranks.iter().filter(|rank| rank.far.is_some()).count();
-        if !lines.is_empty() && far > 0 {
-            lines.push(format!("of the {far} ranks on other hosts nothing is recorded"));
+        if !lines.is_empty() {
+            lines.extend(self.hosts_without_records());
         }
         for line in lines {
             self.streams.message(&format!("mpiexec: {line}"));

@@ -1,6 +1,6 @@
 //! All that the ranks wrote down, brought together.
 
-use mpi_record::{Block, Reader};
+use mpi_record::{Block, Far, Reader};
 use std::collections::BTreeMap;
 
 /// The records of a world's ranks.
@@ -9,6 +9,27 @@ pub struct World {
     pub first: usize,
     /// Where they are.
     pub reader: Reader,
+    /// What daemons have told of ranks on other hosts.
+    pub far: BTreeMap<usize, FarRank>,
+}
+
+/// Records of a rank on another host.
+#[derive(Default)]
+pub struct FarRank {
+    /// As far as they have come.
+    pub records: Far,
+    /// Nanoseconds by which the clock of its host is ahead of this machine's.
+    pub ahead: i64,
+}
+
+impl World {
+    /// What a rank has written down. What cannot be read is missing, as is what a rank never wrote.
+    pub fn block(&self, rank: usize) -> Block {
+        match self.far.get(&rank) {
+            Some(far) => far.records.block(self.reader.start_nanos(), far.ahead),
+            None => self.reader.block(rank).unwrap_or_default(),
+        }
+    }
 }
 
 /// How a process of the job ended.
@@ -39,13 +60,28 @@ pub struct Rank {
     /// What it wrote down.
     pub block: Block,
     /// Messages and bytes to others, by their numbers; `None`: processes of other jobs, or not told apart.
+    /// What others got out of this one's memory is among them, as what it put into theirs.
     pub traffic: BTreeMap<Option<usize>, (u64, u64)>,
+    /// Of that: bytes that others got out of its memory.
+    pub got_by_others: u64,
+    /// Bytes that others put into its memory.
+    pub put_by_others: u64,
 }
 
 impl Rank {
     /// Time in MPI that is neither waiting nor copying: matching and all the rest.
     pub fn matching(&self) -> u64 {
         self.block.inside.saturating_sub(self.block.waiting).saturating_sub(self.block.copying)
+    }
+
+    /// Bytes that left its memory: sent, put, and got by others.
+    pub fn bytes_out(&self) -> u64 {
+        self.block.sent.1 + self.block.direct.0 + self.got_by_others
+    }
+
+    /// Bytes that came into its memory: received, got, and put by others.
+    pub fn bytes_in(&self) -> u64 {
+        self.block.received.1 + self.block.direct.1 + self.put_by_others
     }
 
     /// Time outside of MPI.
@@ -60,14 +96,15 @@ impl Gathered {
     pub fn new(worlds: &[World], fates: &[Fate], ended_by: Option<String>) -> Gathered {
         let mut ranks = Vec::new();
         for world in worlds {
+            let before = ranks.len();
             for rank in 0..world.reader.ranks() {
                 let number = world.first + rank;
-                // What cannot be read is missing, as is what a rank never wrote.
-                let block = world.reader.block(rank).unwrap_or_default();
+                let block = world.block(rank);
                 let name = fates.get(number).map_or_else(|| format!("rank {rank}"), |fate| fate.name.clone());
                 let traffic = traffic(world, &block);
-                ranks.push(Rank { number, name, block, traffic });
+                ranks.push(Rank { number, name, block, traffic, ..Rank::default() });
             }
+            by_others(&mut ranks[before..]);
         }
         let trouble =
             || fates.iter().find_map(|fate| Some(format!("{} {}", fate.name, fate.trouble.as_ref()?)));
@@ -85,13 +122,33 @@ impl Gathered {
     }
 }
 
+/// What ranks of a world did to each other's memory shows at both ends. `ranks` are those of the world.
+fn by_others(ranks: &mut [Rank]) {
+    for at in 0..ranks.len() {
+        let (number, block) = (ranks[at].number, std::mem::take(&mut ranks[at].block));
+        for got in &block.got {
+            if let Some(from) = ranks.get_mut(got.peer as usize) {
+                let sum = from.traffic.entry(Some(number)).or_default();
+                *sum = (sum.0 + got.messages, sum.1 + got.bytes);
+                from.got_by_others += got.bytes;
+            }
+        }
+        for put in &block.put {
+            if let Some(to) = ranks.get_mut(put.peer as usize) {
+                to.put_by_others += put.bytes;
+            }
+        }
+        ranks[at].block = block;
+    }
+}
+
 fn traffic(world: &World, block: &Block) -> BTreeMap<Option<usize>, (u64, u64)> {
     let mut traffic: BTreeMap<Option<usize>, (u64, u64)> = BTreeMap::new();
     let mut add = |to: Option<usize>, messages: u64, bytes: u64| {
         let sum = traffic.entry(to).or_default();
         *sum = (sum.0 + messages, sum.1 + bytes);
     };
-    for peer in &block.peers {
+    for peer in block.peers.iter().chain(&block.put) {
         let own = (peer.peer as usize) < world.reader.ranks();
         add(own.then_some(world.first + peer.peer as usize), peer.messages, peer.bytes);
     }

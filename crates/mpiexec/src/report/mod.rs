@@ -4,6 +4,7 @@
 //! is wanted, and at the end in any case, however the ranks ended. What cannot be written costs one
 //! line and nothing else: the job goes on.
 
+pub mod far;
 mod gather;
 mod matrix;
 mod numbers;
@@ -17,6 +18,7 @@ use crate::settings::Wanted;
 use gather::World;
 pub use gather::{Fate, Gathered};
 use mpi_record::{Options, Reader};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -91,23 +93,27 @@ impl Reports {
         }
     }
 
-    /// The ranks are to record.
-    fn records(&self) -> bool {
-        self.stats || self.report.is_some() || self.trace.is_some() || self.top.is_some()
+    /// What the ranks are to record, if anything.
+    fn options(&self) -> Option<Options> {
+        let any = self.stats || self.report.is_some() || self.trace.is_some() || self.top.is_some();
+        any.then_some(Options { events: self.trace.is_some() })
     }
 
     /// One more world of `size` ranks, the first of which is the job's process number `first`: the
-    /// memory for its records, if any are wanted.
-    pub fn world(&mut self, first: usize, size: usize, lines: &mut Vec<String>) -> Option<OwnedFd> {
-        if !self.records() {
-            return None;
-        }
-        let options = Options { events: self.trace.is_some() };
-        let made = mpi_record::create(size as u32, options)
+    /// memory for the records of those that are on this machine (`here`), if any are wanted.
+    pub fn world(
+        &mut self,
+        first: usize,
+        size: usize,
+        here: impl IntoIterator<Item = u32>,
+        lines: &mut Vec<String>,
+    ) -> Option<OwnedFd> {
+        let options = self.options()?;
+        let made = mpi_record::create_for(size as u32, options, here)
             .and_then(|fd| Reader::new(fd.as_fd()).map(|reader| (fd, reader)));
         match made {
             Ok((fd, reader)) => {
-                self.worlds.push(World { first, reader });
+                self.worlds.push(World { first, reader, far: BTreeMap::new() });
                 Some(fd)
             }
             Err(e) => {
@@ -130,7 +136,7 @@ impl Reports {
         let mut lines = Vec::new();
         if now >= self.next_take {
             self.next_take = now + limits::EVENTS_TAKEN_EVERY;
-            if let Some(Err(why)) = self.trace.as_mut().map(|trace| trace.take(&self.worlds, name)) {
+            if let Some(Err(why)) = self.trace.as_mut().map(|trace| trace.take(&mut self.worlds, name)) {
                 self.trace = None;
                 lines.push(why);
             }
@@ -174,7 +180,7 @@ impl Reports {
         }
         if let Some(mut trace) = self.trace.take() {
             let name = |at: usize| fates.get(at).map_or_else(|| format!("rank {at}"), |f| f.name.clone());
-            match trace.take(&self.worlds, &name) {
+            match trace.take(&mut self.worlds, &name) {
                 Ok(()) => {
                     lines.extend(trace.finish(gathered.partial.as_deref(), gathered.elapsed(), &name));
                 }

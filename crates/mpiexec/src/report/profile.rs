@@ -45,6 +45,8 @@ fn rank(rank: &Rank) -> Value {
         "received": pair(b.received),
         "put_bytes": b.direct.0,
         "got_bytes": b.direct.1,
+        "got_by_others_bytes": rank.got_by_others,
+        "put_by_others_bytes": rank.put_by_others,
         "unexpected_peak": pair(b.unexpected),
         "sizes_sent": b.sizes_sent,
         "sizes_received": b.sizes_received,

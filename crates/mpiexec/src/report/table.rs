@@ -78,9 +78,9 @@ fn ranks(all: &Gathered) -> Vec<Vec<String>> {
             part(b.copying),
             part(rank.matching()),
             b.sent.0.to_string(),
-            bytes(b.sent.1 + b.direct.0),
+            bytes(rank.bytes_out()),
             b.received.0.to_string(),
-            bytes(b.received.1 + b.direct.1),
+            bytes(rank.bytes_in()),
             format!("{} ({})", b.unexpected.0, bytes(b.unexpected.1)),
         ]);
     }

@@ -26,6 +26,8 @@ pub struct Trace {
     /// How ticks become time: fixed at the first event, so that the clock never jumps.
     rates: BTreeMap<usize, Rate>,
     tails: BTreeMap<usize, Tail>,
+    /// Events that came faster than they were taken, by process.
+    lost: BTreeMap<usize, u64>,
     named: BTreeSet<usize>,
     messages: Messages,
     first: bool,
@@ -99,6 +101,7 @@ impl Trace {
             path: path.to_path_buf(),
             rates: BTreeMap::new(),
             tails: BTreeMap::new(),
+            lost: BTreeMap::new(),
             named: BTreeSet::new(),
             messages: Messages::default(),
             first: true,
@@ -109,19 +112,25 @@ impl Trace {
     ///
     /// # Errors
     /// A line that says why the trace ends here.
-    pub fn take(&mut self, worlds: &[World], name: &dyn Fn(usize) -> String) -> Result<(), String> {
-        worlds.iter().try_for_each(|world| self.take_world(world, name)).map_err(|e| self.broken(&e))
+    pub fn take(&mut self, worlds: &mut [World], name: &dyn Fn(usize) -> String) -> Result<(), String> {
+        worlds.iter_mut().try_for_each(|world| self.take_world(world, name)).map_err(|e| self.broken(&e))
     }
 
-    fn take_world(&mut self, world: &World, name: &dyn Fn(usize) -> String) -> std::io::Result<()> {
+    fn take_world(&mut self, world: &mut World, name: &dyn Fn(usize) -> String) -> std::io::Result<()> {
         let rate = *self.rates.entry(world.first).or_insert_with(|| world.reader.rate());
         for rank in 0..world.reader.ranks() {
             let number = world.first + rank;
-            let tail = self.tails.entry(number).or_default();
-            let lost = tail.lost;
-            let events = world.reader.events(rank, tail)?;
-            if tail.lost > lost {
+            let (events, lost) = match world.far.get_mut(&rank) {
+                Some(far) => far.records.events(world.reader.start_nanos(), far.ahead),
+                None => {
+                    let tail = self.tails.entry(number).or_default();
+                    let events = world.reader.events(rank, tail)?;
+                    (events.into_iter().map(|event| event.timed_by(|at| rate.at(at))).collect(), tail.lost)
+                }
+            };
+            if lost > 0 {
                 self.messages.uncertain.insert(number);
+                self.lost.insert(number, lost);
             }
             if !events.is_empty() && self.named.insert(number) {
                 let name = serde_json::Value::from(name(number));
@@ -131,13 +140,13 @@ impl Trace {
                 ))?;
             }
             for event in events {
-                self.event(world, number, &rate, event)?;
+                self.event(world, number, event)?;
             }
         }
         Ok(())
     }
 
-    fn event(&mut self, world: &World, number: usize, rate: &Rate, event: Event) -> std::io::Result<()> {
+    fn event(&mut self, world: &World, number: usize, event: Event) -> std::io::Result<()> {
         let peer = |peer: u32| (peer as usize) < world.reader.ranks();
         match event {
             Event::Op { op, thread, begin, end, peer, sent, received } => {
@@ -148,20 +157,20 @@ impl Trace {
                     let _ = write!(args, ",\"peer\":{peer}");
                 }
                 let what = format!("\"name\":\"{}\",\"cat\":\"{}\"", op.name(), category(op.kind()));
-                self.slice(number, thread, &what, (rate.at(begin), rate.at(end)), &args)
+                self.slice(number, thread, &what, (begin, end), &args)
             }
             Event::Wait { thread, begin, end } => {
                 let what = "\"name\":\"waiting\",\"cat\":\"waiting\"";
-                self.slice(number, thread, what, (rate.at(begin), rate.at(end)), "")
+                self.slice(number, thread, what, (begin, end), "")
             }
             Event::Sent { thread, at, peer: to, context, tag, bytes } if peer(to) => {
                 let key = Key { from: number, to: world.first + to as usize, context, tag };
-                let place = Place { process: number, thread, at: rate.at(at) };
+                let place = Place { process: number, thread, at };
                 self.arrow(key, End::Sent, place, bytes)
             }
             Event::Received { thread, at, peer: from, context, tag, bytes } if peer(from) => {
                 let key = Key { from: world.first + from as usize, to: number, context, tag };
-                let place = Place { process: number, thread, at: rate.at(at) };
+                let place = Place { process: number, thread, at };
                 self.arrow(key, End::Received, place, bytes)
             }
             // With a process of another job or world.
@@ -212,10 +221,9 @@ impl Trace {
         name: &dyn Fn(usize) -> String,
     ) -> Vec<String> {
         let mut lines = Vec::new();
-        for (number, tail) in self.tails.iter().filter(|(_, tail)| tail.lost > 0) {
+        for (number, lost) in &self.lost {
             lines.push(format!(
-                "trace: {} events of {} came faster than they were taken; it has no arrows after the first of them",
-                tail.lost,
+                "trace: {lost} events of {} came faster than they were taken; it has no arrows after the first of them",
                 name(*number)
             ));
         }
