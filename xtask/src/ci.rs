@@ -9,7 +9,7 @@ use anyhow::{bail, ensure};
 use crate::checks::FuzzOptions;
 use crate::shell::Cmd;
 use crate::workspace::{cargo, root, target};
-use crate::{big_endian, callgrind, checks, collectives, conformance, slurm, surface, tidy};
+use crate::{big_endian, callgrind, checks, collectives, conformance, pods, slurm, surface, tidy};
 
 const STEP_LIMIT: Duration = Duration::from_secs(1200);
 
@@ -39,6 +39,7 @@ const STEPS: &[Step] = &[
     ("conformance with rsmpi", || conformance::rsmpi(&conformance::Options::for_ci())),
     ("conformance with mpi-rs", || conformance::mpi_rs(&conformance::Options::for_ci())),
     ("byte order", || big_endian::run(&big_endian::Options::for_ci())),
+    ("pods", pods::run),
     ("slurm", || slurm::run(&slurm::Options::default())),
     ("heat", heat),
     ("instructions", || callgrind::run(&callgrind::Options::default())),

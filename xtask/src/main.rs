@@ -10,6 +10,8 @@ mod checks;
 mod ci;
 mod collectives;
 mod conformance;
+mod packages;
+mod pods;
 mod shell;
 mod slurm;
 mod surface;
@@ -49,6 +51,8 @@ enum Command {
     Scale(collectives::ScaleOptions),
     /// Jobs of ranks of both byte orders: this machine's, and s390x under emulation
     BigEndian(big_endian::Options),
+    /// The layout of Kubernetes' MPI Operator, with a real sshd and names that come late
+    Pods,
     /// Slurm, started on this machine: our programs under srun, and mpiexec in an allocation
     Slurm(slurm::Options),
     /// Every public item of rsmpi, and where it is here
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Command::Tune(options) => collectives::tune(&options),
         Command::Scale(options) => collectives::scale(&options),
         Command::BigEndian(options) => big_endian::run(&options),
+        Command::Pods => pods::run(),
         Command::Slurm(options) => slurm::run(&options),
         Command::Surface(options) => surface::run(&options),
         Command::Callgrind(options) => callgrind::run(&options),

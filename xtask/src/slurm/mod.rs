@@ -13,21 +13,18 @@ use std::time::Duration;
 use anyhow::ensure;
 use cluster::Cluster;
 
+use crate::packages::{self, NAMESPACES};
 use crate::shell::Cmd;
 use crate::workspace::{cargo, root, target};
 
-const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 const BUILD_LIMIT: Duration = Duration::from_secs(1200);
 /// For all cases together.
 const LIMIT: Duration = Duration::from_secs(600);
-const MOMENT: Duration = Duration::from_secs(20);
 
 /// As Debian calls them.
 const PACKAGES: &str = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge";
 const PROGRAMS: &[&str] =
     &["slurmctld", "slurmd", "srun", "salloc", "sbatch", "scancel", "sinfo", "munged", "unshare", "ip"];
-/// Namespaces that end with the first process in them.
-const NAMESPACES: &str = "--net --uts --pid --mount --fork --kill-child --mount-proc";
 
 #[derive(clap::Args, Default)]
 pub struct Options {
@@ -43,7 +40,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     if let Some(directory) = &options.inside {
         return inside(directory, options);
     }
-    if let Some(why) = missing()? {
+    if let Some(why) = packages::missing(PROGRAMS, PACKAGES)? {
         println!("skipped: {why}");
         return Ok(());
     }
@@ -73,41 +70,6 @@ impl Drop for Directory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Gets what is needed; why it cannot be had, if so.
-fn missing() -> anyhow::Result<Option<String>> {
-    if !nix::unistd::geteuid().is_root() {
-        return Ok(Some("Slurm's daemons start tasks, and namespaces are made, as root only".to_owned()));
-    }
-    if absent()?.is_some() {
-        println!("installing {PACKAGES}");
-        let install = |words: &str| {
-            let cmd = Cmd::new("apt-get").words(words).env("DEBIAN_FRONTEND", "noninteractive");
-            cmd.capture(INSTALL_LIMIT)
-                .map_or_else(|e| Some(format!("{e:#}")), |o| (!o.ok()).then(|| o.tail(1)))
-        };
-        let packages = format!("install -y -qq --no-install-recommends {PACKAGES}");
-        if let Some(why) = install("update -qq").or_else(|| install(&packages)) {
-            return Ok(Some(format!("Slurm cannot be had here: {why}")));
-        }
-        if let Some(program) = absent()? {
-            return Ok(Some(format!("there is no {program}")));
-        }
-    }
-    let tried = Cmd::new("unshare").words(NAMESPACES).arg("true").capture(MOMENT)?;
-    Ok((!tried.ok()).then(|| format!("namespaces cannot be made here: {}", tried.tail(1))))
-}
-
-/// A program that is needed and not there.
-fn absent() -> anyhow::Result<Option<&'static str>> {
-    for program in PROGRAMS {
-        let found = Cmd::new("sh").arg("-c").arg(format!("command -v {program}")).capture(MOMENT)?;
-        if !found.ok() {
-            return Ok(Some(program));
-        }
-    }
-    Ok(None)
 }
 
 fn inside(directory: &Path, options: &Options) -> anyhow::Result<()> {
