@@ -9,7 +9,7 @@ use anyhow::{bail, ensure};
 use crate::checks::FuzzOptions;
 use crate::shell::Cmd;
 use crate::workspace::{cargo, root, target};
-use crate::{big_endian, callgrind, checks, collectives, conformance, pods, slurm, surface, tidy};
+use crate::{big_endian, callgrind, checks, collectives, conformance, pods, recovery, slurm, surface, tidy};
 
 const STEP_LIMIT: Duration = Duration::from_secs(1200);
 
@@ -42,6 +42,7 @@ const STEPS: &[Step] = &[
     ("pods", pods::run),
     ("slurm", || slurm::run(&slurm::Options::default())),
     ("heat", heat),
+    ("recovery", || recovery::run(&recovery::Options::for_ci())),
     ("instructions", || callgrind::run(&callgrind::Options::default())),
     ("fuzz", || checks::fuzz(&FuzzOptions::for_ci())),
 ];

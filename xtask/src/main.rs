@@ -12,6 +12,7 @@ mod collectives;
 mod conformance;
 mod packages;
 mod pods;
+mod recovery;
 mod shell;
 mod slurm;
 mod surface;
@@ -55,6 +56,8 @@ enum Command {
     Pods,
     /// Slurm, started on this machine: our programs under srun, and mpiexec in an allocation
     Slurm(slurm::Options),
+    /// A stencil that loses ranks at random moments and must end with the right answer, many times in a row
+    Recovery(recovery::Options),
     /// Every public item of rsmpi, and where it is here
     Surface(surface::Options),
     /// Programs written for other implementations, unmodified, on ours
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Command::BigEndian(options) => big_endian::run(&options),
         Command::Pods => pods::run(),
         Command::Slurm(options) => slurm::run(&options),
+        Command::Recovery(options) => recovery::run(&options),
         Command::Surface(options) => surface::run(&options),
         Command::Callgrind(options) => callgrind::run(&options),
         Command::Conformance { suite: Conformance::Rsmpi(options) } => conformance::rsmpi(&options),

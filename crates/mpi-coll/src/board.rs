@@ -72,6 +72,12 @@ impl TeamBoard {
     /// agree on one, so that the few boards go to the teams that use them.
     #[inline]
     pub(crate) fn get(&self, e: &Engine, team: &Team, to: Use) -> Result<Option<&Board>, Error> {
+        if team.context().is_stopped() {
+            // Who comes to a meeting has others come, too.
+            if let Some(error) = e.refusal(team.context()) {
+                return Err(error);
+            }
+        }
         let agreement = match to {
             Use::Meeting => &self.meeting,
             Use::Reaching => &self.reaching,

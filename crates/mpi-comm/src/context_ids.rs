@@ -90,6 +90,12 @@ impl ContextIds {
         Some(window.id(set_bit_from(mask, from.wrapping_sub(window.id(0)) % bits)?))
     }
 
+    /// The same on every process that asks alike.
+    pub(crate) fn choose_alike(window: Window, mask: &[u64], attempt: u32) -> Option<u32> {
+        let bits = (mask.len() as u32 * 64).max(1);
+        Some(window.id(set_bit_from(mask, attempt.wrapping_mul(0x9E37_79B1) % bits)?))
+    }
+
     /// Takes an id; `false` if it is taken already, or none at all.
     pub(crate) fn reserve(&self, id: u32) -> bool {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);

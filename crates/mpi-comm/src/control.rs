@@ -76,9 +76,10 @@ fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>, foreign: &
             };
             let _ = client.report(&text, &waits);
         }
-        Event::PeerDied { rank, how } => {
-            if let Some(engine) = engine.upgrade() {
-                engine.peer_died(Ep(rank), how);
+        Event::PeerDied { job, rank, how } => {
+            let ep = if job.is_empty() { Some(Ep(rank)) } else { foreign.identify(&job, rank) };
+            if let (Some(engine), Some(ep)) = (engine.upgrade(), ep) {
+                engine.peer_died(ep, how);
             }
         }
     }

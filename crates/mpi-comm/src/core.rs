@@ -8,7 +8,7 @@ use crate::group::Group;
 use crate::topology::Topology;
 use mpi_btl::Ep;
 use mpi_coll::Settings;
-use mpi_p2p::{Engine, Error};
+use mpi_p2p::{Context, Engine, Error};
 use std::sync::{Arc, Mutex};
 
 /// Context ids that are never agreed.
@@ -27,6 +27,8 @@ pub(crate) struct Core {
     pub(crate) making_context: Mutex<()>,
     /// The way to other worlds; none in a simulated one.
     pub(crate) beyond: Option<Arc<Beyond>>,
+    /// Contexts beside which agreements were made: others may ask what came of them when the communicator is freed here.
+    pub(crate) kept: Mutex<Vec<Arc<Context>>>,
 }
 
 impl Core {
@@ -95,7 +97,9 @@ impl Predefined {
         let collective_settings = Arc::new(collective_settings);
         let ids = Arc::new(ContextIds::new(&[WORLD_ID, SELF_ID]));
         let making_context = Mutex::new(());
-        let core = Arc::new(Core { engine, ids, me, node, collective_settings, making_context, beyond });
+        let kept = Mutex::default();
+        let core =
+            Arc::new(Core { engine, ids, me, node, collective_settings, making_context, beyond, kept });
         let comm = |id, group, name: &str| {
             Comm::new(
                 &core,

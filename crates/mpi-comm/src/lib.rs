@@ -18,6 +18,7 @@ mod core;
 mod directory;
 mod dynamic;
 mod errhandler;
+mod ft;
 mod group;
 mod info;
 mod pending;
@@ -39,6 +40,7 @@ pub use dynamic::{
     SpawnCommand, close_port, join, lookup_name, open_port, publish_name, spawn_limit, unpublish_name,
 };
 pub use errhandler::{ErrorHandler, UserHandler, fatal, handle_by_context};
+pub use ft::{Agreed, PendingAgreement};
 pub use group::{Group, RankRange, Relation};
 pub use info::Info;
 pub use process::{

@@ -319,7 +319,11 @@ impl Process {
         // None attached is no error here.
         let _ = self.engine.detach_buffer();
         // Nobody leaves while others still need what it sent, or its memory.
-        let together = world.barrier_of_tree(&watch.0.waits_for);
+        let together = match self.engine.recovers() {
+            // A tree has holes where ranks have failed.
+            true => world.agree(0).map(drop),
+            false => world.barrier_of_tree(&watch.0.waits_for),
+        };
         self.engine.close(CLOSE_TIMEOUT);
         drop(watch);
         self.forget_parent();

@@ -47,6 +47,8 @@ pub const COLL_VERBOSE: &str = "MPI_COLL_VERBOSE";
 /// The error handler that the predefined communicators start with; `mpiexec -initial-errhandler` sets it.
 pub const INITIAL_ERRHANDLER: &str = "MPI_INITIAL_ERRHANDLER";
 const HANDLERS: [&str; 3] = ["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"];
+/// Peers may fail and the job goes on; `mpiexec --enable-recovery` sets it.
+pub const RECOVERY: &str = "MPI_RECOVERY";
 /// Transports to use.
 pub const BTL: &str = "MPI_BTL";
 
@@ -129,6 +131,13 @@ pub const SETTINGS: &[Setting] = &[
         meaning: "longest wait for an answer of the launcher that needs other ranks",
         kind: Kind::Number(1, 1_000_000),
     },
+    Setting {
+        name: RECOVERY,
+        unit: "0 or 1",
+        default: "0",
+        meaning: "peers may fail: those who need one get an error, and the job goes on (mpiexec --enable-recovery)",
+        kind: Kind::Switch,
+    },
 ];
 
 /// A variable has a value that it cannot have. The user's fault.
@@ -197,6 +206,11 @@ pub fn blocked_report_after(lookup: impl Fn(&str) -> Option<String>) -> Option<D
 /// The time after which a finalize that cannot complete says what it waits for.
 pub fn finalize_report_after(lookup: impl Fn(&str) -> Option<String>) -> Duration {
     seconds(lookup, FINALIZE_REPORT_SECONDS).unwrap_or(FINALIZE_REPORT_AFTER)
+}
+
+/// Whether peers may fail while the job goes on.
+pub fn recovery(lookup: impl Fn(&str) -> Option<String>) -> bool {
+    lookup(RECOVERY).is_some_and(|value| value.trim() == "1")
 }
 
 /// The error handler that the predefined communicators start with.

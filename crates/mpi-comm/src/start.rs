@@ -82,6 +82,10 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result
     if level == ThreadLevel::Multiple {
         engine.set_threads_multiple();
     }
+    if settings::recovery(settings::lookup) {
+        // Others need this process to agree among each other, whatever it does.
+        engine.keep_serving();
+    }
     let node = Node { number: directory::node_number(&boot.host, segment), all_here };
     let own = Identity { job: boot.job.clone(), rank: boot.rank };
     let report = settings::blocked_report_after(settings::lookup);
@@ -144,7 +148,8 @@ fn limits() -> Limits {
     // A rank that never reports waits for longer than any job runs.
     const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
     let blocked_report = settings::blocked_report_after(settings::lookup).unwrap_or(NEVER);
-    Limits { blocked_report, ..Limits::default() }
+    let recovery = settings::recovery(settings::lookup);
+    Limits { blocked_report, recovery, ..Limits::default() }
 }
 
 /// Opens the transports, best first, until every peer is sure to be reached.

@@ -212,6 +212,10 @@ fn message(header: &Header, body: &[u8]) -> String {
             Ok(Flow { held, .. }) => format!("flow: send at once again, {held} bytes are held"),
             Err(_) => unreadable("flow"),
         },
+        reserved::REVOKE => format!("revoke: communicator {}", header.count),
+        reserved::ASIDE => {
+            format!("beside context {}: {} bytes from rank {}", header.count, header.length, header.source)
+        }
         reserved::GOODBYE if whole => format!("goodbye: rank {} leaves", header.source),
         other => format!("control message of unknown kind {other:#x}: {} bytes", header.length),
     }

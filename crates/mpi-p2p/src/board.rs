@@ -283,7 +283,9 @@ impl Engine {
                 if boards.stage_bytes() > 0 {
                     free |= Board::STAGES;
                 }
-                if places.into_iter().flatten().all(|place| boards.reaches(place)) {
+                // Who reaches into others' memory must be waited for, whatever happens to a third one.
+                let lends = !core.state.limits.recovery;
+                if lends && places.into_iter().flatten().all(|place| boards.reaches(place)) {
                     free |= Board::REACHES;
                 }
             }
@@ -560,6 +562,9 @@ impl Wait for ForBoard<'_> {
     fn done(&mut self, state: &mut State) -> Option<Self::Result> {
         if self.all_there() {
             return Some(Ok(()));
+        }
+        if let Some(error) = state.refusal_of_collective(self.face) {
+            return Some(Err(error));
         }
         let mut missed = None;
         // Also one that is not waited for: others may wait for it.

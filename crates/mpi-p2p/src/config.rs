@@ -68,6 +68,9 @@ pub struct Limits {
     pub lend_in_burst_bytes: usize,
     /// Time after which a blocked operation is reported.
     pub blocked_report: Duration,
+    /// Peers may fail while the job goes on: collectives and receives from any source that could wait for one that
+    /// has failed end with an error.
+    pub recovery: bool,
 }
 
 impl Default for Limits {
@@ -77,6 +80,7 @@ impl Default for Limits {
             lend_above_bytes: limits::LEND_ABOVE_BYTES,
             lend_in_burst_bytes: limits::LEND_IN_BURST_BYTES,
             blocked_report: limits::BLOCKED_REPORT_TIME,
+            recovery: false,
         }
     }
 }

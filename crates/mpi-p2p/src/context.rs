@@ -32,6 +32,8 @@ pub(crate) struct Face {
     pub rank: u32,
     pub peers: Arc<[Ep]>,
     pub name: RwLock<String>,
+    /// Nothing more is sent: see [`Fate`](crate::failure::Fate). Changed and read with the engine's lock held.
+    pub stopped: AtomicBool,
 }
 
 /// Contexts that were dropped and are still to be forgotten: a drop may happen while the engine's
@@ -52,6 +54,11 @@ impl Dropped {
 }
 
 impl Face {
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
     pub fn name(&self) -> String {
         self.name.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -76,6 +83,11 @@ impl Context {
     #[inline]
     pub fn peers(&self) -> &Arc<[Ep]> {
         &self.face.peers
+    }
+    /// True once it is known here that the communicator is revoked, or, of a plane of collectives, that a rank has
+    /// failed where that ends them.
+    pub fn is_stopped(&self) -> bool {
+        self.face.is_stopped()
     }
     /// The name, for people.
     pub fn name(&self) -> String {

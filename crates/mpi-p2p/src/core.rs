@@ -4,6 +4,7 @@ use crate::activity::{Inside, Step};
 use crate::config::{Directory, EngineConfig, Limits};
 use crate::context::{Context, ContextSpec, Dropped, Face};
 use crate::direct::Direct;
+use crate::failure::Failures;
 use crate::lanes::Lanes;
 use crate::peer::{Link, Peers};
 use crate::report::Fatal;
@@ -93,6 +94,7 @@ pub(crate) struct State {
     pub multiple: bool,
     /// Boards that a context of this process has, a bit each.
     pub boards_taken: u64,
+    pub failures: Failures,
     pub closed: bool,
 }
 
@@ -135,6 +137,7 @@ impl Core {
             waiters: Waiters::default(),
             multiple: false,
             boards_taken: 0,
+            failures: Failures::default(),
             closed: false,
         };
         Core { rx, idle, since_quiet: 0, state }
@@ -153,12 +156,15 @@ impl State {
             rank: spec.rank,
             peers: spec.peers,
             name: std::sync::RwLock::new(spec.name),
+            stopped: std::sync::atomic::AtomicBool::new(false),
         });
         let lane = self.lanes.make(id).ok_or_else(|| bad("the number is out of range"))?;
         if lane.face.is_some() {
             return Err(bad("the number is in use"));
         }
         lane.face = Some(face.clone());
+        self.know_fate(&face);
+        let lane = self.lanes.make(id).ok_or_else(|| bad("the number is out of range"))?;
         for m in std::mem::take(&mut lane.early) {
             self.claim(&face, m);
         }
@@ -185,6 +191,7 @@ impl State {
 
     fn forget(&mut self, context: u32) {
         if let Some(lane) = self.lanes.remove(context) {
+            self.failures.forget(&lane);
             for m in lane.unexpected.entries(&mut self.store) {
                 self.throw_away(m);
             }

@@ -214,7 +214,7 @@ impl Engine {
         buf: &RecvBuf<'_>,
     ) -> Result<Status, Error> {
         match core.state.irecv(&cx.face, source, tag, buf, None) {
-            Ok(id) => self.wait_until(core, ForRequest { id, op: "receive" }),
+            Ok(id) => crate::failure::blocking(self.wait_until(core, ForRequest { id, op: "receive" })),
             Err(e) => {
                 self.shared.leave(core);
                 Err(e)
@@ -237,7 +237,9 @@ impl Engine {
         let (id, state) = (cx.face.id, &mut core.state);
         let clear = memory.plain
             && !state.multiple
-            && state.lanes.get(id).is_some_and(|l| l.unexpected.len() == 0 && l.posted.is_clear_for(source));
+            && state.lanes.get(id).is_some_and(|l| {
+                l.unexpected.len() == 0 && l.posted.is_clear_for(source) && l.fate.is_none()
+            });
         let ep = match cx.face.peers.get(rank as usize) {
             Some(ep) if clear && *ep != state.me => *ep,
             _ => {

@@ -1,6 +1,7 @@
 //! Contexts by number, each with its two matching queues.
 
 use crate::context::Face;
+use crate::failure::{Aside, Fate};
 use crate::limits::CONTEXT_MAX;
 use crate::matching::{Posted, Unexpected};
 use crate::service::Service;
@@ -18,6 +19,10 @@ pub(crate) struct Lane {
     pub closing: bool,
     /// Its messages go here instead of to receives.
     pub service: Option<Box<dyn Service>>,
+    /// What keeps it from being used as ever.
+    pub fate: Option<Box<Fate>>,
+    /// What goes beside it.
+    pub aside: Option<Box<Aside>>,
 }
 
 impl Lane {
@@ -29,6 +34,8 @@ impl Lane {
             early: Vec::new(),
             closing: false,
             service: None,
+            fate: None,
+            aside: None,
         }
     }
 }

@@ -110,7 +110,8 @@ impl State {
     /// nothing else waits for it.
     fn way_for_direct(&mut self, cx: &Context, rank: u32) -> Option<(Ep, usize)> {
         let lane = self.lanes.get(cx.face.id)?;
-        let clear = lane.unexpected.len() == 0 && lane.posted.is_clear_for(rank as i32);
+        let clear =
+            lane.unexpected.len() == 0 && lane.posted.is_clear_for(rank as i32) && lane.fate.is_none();
         let ep = *cx.face.peers.get(rank as usize)?;
         if !clear || self.multiple || self.closed || ep == self.me {
             return None;

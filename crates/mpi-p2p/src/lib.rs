@@ -23,6 +23,7 @@ mod core;
 mod direct;
 mod engine;
 mod error;
+mod failure;
 mod flow;
 mod helper;
 mod lanes;

@@ -86,6 +86,14 @@ pub const LEND_ABOVE_BYTES: usize = 64 << 10;
 /// The same for an immediate send that others came before since the last flush: the transport may
 /// then send many in one call.
 pub const LEND_IN_BURST_BYTES: usize = 16 << 10;
+/// Polls for what a peer sent before it died, while each finds something.
+pub const LAST_WORDS_TURNS: u32 = 4096;
+/// Revocations that are kept for communicators not known yet: from each peer.
+pub const EARLY_REVOCATIONS_MAX: usize = 1024;
+/// Bytes of messages beside contexts that are kept until somebody asks for them.
+pub const ASIDE_WAITING_MAX_BYTES: usize = 64 << 20;
+/// What each of those costs beside its body, in bytes.
+pub const EARLY_ASIDE_BYTES: usize = 64;
 /// Most boards of a node that are told apart.
 pub const BOARDS_MOST: u32 = 32;
 /// Most ranks that meet on a board: each looks at the lines of all.

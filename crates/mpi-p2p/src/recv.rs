@@ -74,6 +74,10 @@ impl State {
     pub fn match_or_post(&mut self, i: u32) {
         let slot = &self.requests[i];
         let (context, key) = (slot.context, slot.key);
+        if self.lanes.get(context).is_some_and(|lane| lane.fate.is_some()) && self.refuse_receive(i) {
+            return;
+        }
+        let slot = &self.requests[i];
         let Some(lane) = self.lanes.get_mut(context) else { return self.no_context(i) };
         if let Some(m) = lane.unexpected.take(&mut self.store, key.source, key.tag) {
             return self.consume(m, i);
@@ -94,6 +98,9 @@ impl State {
             return None;
         }
         let lane = self.lanes.get_mut(context)?;
+        if lane.fate.is_some() {
+            return None;
+        }
         let m = lane.unexpected.find(&mut self.store, source, tag)?;
         let stored = self.store.get(m)?;
         let Body::Here(bytes) = &stored.body else { return None };
@@ -281,6 +288,9 @@ impl State {
         let ep = self.source_ep(face, source)?;
         let Some(lane) = self.lanes.get_mut(face.id) else { return Ok(None) };
         let found = lane.unexpected.find(&mut self.store, source, tag);
+        if lane.fate.is_some() {
+            self.check_probe(face, source, tag, found.is_some())?;
+        }
         if found.is_none() && source != ANY {
             if let Some(why) = self.peers.get(ep).and_then(|p| p.gone()) {
                 let mut e = self.error_on(face.id, "probe", ErrorClass::ProcFailed, why);

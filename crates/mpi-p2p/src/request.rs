@@ -138,6 +138,8 @@ pub(crate) struct Extra {
     /// Bytes of the attached buffer that are given back on completion.
     pub buffered: usize,
     pub cancel_asked: bool,
+    /// It was called back for this reason, and fails if that succeeds.
+    pub verdict: Option<Error>,
     /// Called when the operation completes.
     pub waker: Option<Waker>,
     /// Gives the memory of a receive whose size is known only when its message is here.

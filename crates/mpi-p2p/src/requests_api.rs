@@ -4,6 +4,7 @@ use crate::activity::{Activity, Step};
 use crate::context::{Context, Face};
 use crate::core::{Core, State};
 use crate::engine::Engine;
+use crate::limits::LAST_WORDS_TURNS;
 use crate::memory::Memory;
 use crate::peer::Link;
 use crate::recv::FINALISED;
@@ -369,6 +370,12 @@ impl Engine {
     /// Somebody knows better than the transports: the peer is gone.
     pub fn peer_died(&self, ep: Ep, how: String) {
         let mut core = self.enter();
+        // What it sent before it died is received all the same, unless somebody else polls.
+        let polls = !core.state.waiters.is_asleep() && !core.state.waiters.polling;
+        let mut turns = if polls { LAST_WORDS_TURNS } else { 0 };
+        while turns > 0 && core.poll_all() {
+            turns -= 1;
+        }
         core.state.fatal.push(Fatal::PeerGone { ep, how: how.clone() });
         core.state.peer_gone(ep, Link::Down(how.into()));
         self.shared.leave(core);

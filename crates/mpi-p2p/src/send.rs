@@ -49,7 +49,8 @@ impl State {
     fn send_now_plainly(&mut self, face: &Face, dest: u32, tag: i32, buf: &SendBuf<'_>, more: bool) -> bool {
         let Some(&ep) = face.peers.get(dest as usize) else { return false };
         let peer = self.peers.at(ep);
-        if buf.bytes() >= peer.fast_below
+        if face.is_stopped()
+            || buf.bytes() >= peer.fast_below
             || (more && buf.bytes() >= self.limits.lend_in_burst_bytes && peer.caps.lend)
         {
             return false;
@@ -190,6 +191,10 @@ impl State {
     pub fn start_send(&mut self, i: u32) {
         let slot = &self.requests[i];
         let ep = slot.ep;
+        if self.lanes.get(slot.context).is_some_and(|lane| lane.fate.is_some()) && self.refuse_send(i) {
+            return;
+        }
+        let slot = &self.requests[i];
         record::sent(ep.0, slot.context, slot.key.tag, slot.memory.bytes as u64);
         if ep == self.me {
             return self.send_own(i);

@@ -11,7 +11,7 @@ use crate::report::Blocked;
 use crate::request::Kind;
 use crate::{Error, ErrorClass, RequestId, Status};
 use mpi_btl::{Body, Ep, SendError};
-use mpi_wire::Header;
+use mpi_wire::{Header, reserved};
 use std::sync::Arc;
 
 /// Handles the messages of a context. Runs with the engine's lock held: it must not block and must call
@@ -26,12 +26,17 @@ pub trait Service: Send {
     /// Looks after what was put off, whenever the engine has looked around, as long as it answers
     /// true and [`Port::look_again`] was asked for.
     fn look(&mut self, port: &mut Port<'_>) -> bool;
+
+    /// A rank of the context is gone; of services [beside](Engine::serve_aside) a context only.
+    fn gone(&mut self, _rank: u32, _port: &mut Port<'_>) {}
 }
 
 /// The engine from inside, its lock held, on behalf of one context.
 pub struct Port<'a> {
-    state: &'a mut State,
-    face: &'a Face,
+    pub(crate) state: &'a mut State,
+    pub(crate) face: &'a Face,
+    /// Messages go beside the context.
+    pub(crate) aside: bool,
 }
 
 impl Port<'_> {
@@ -80,11 +85,14 @@ impl Port<'_> {
     /// ProcFailed; Rank.
     pub fn send(&mut self, to: u32, tag: i32, head: &[u8], data: &[u8], more: bool) -> Result<(), Error> {
         let ep = self.reach(to)?;
+        let (context, count) =
+            if self.aside { (reserved::ASIDE, u64::from(self.face.id)) } else { (self.face.id, 0) };
         let header = Header {
-            context: self.face.id,
+            context,
             source: self.face.rank as i32,
             dest: to as i32,
             tag,
+            count,
             length: (head.len() + data.len()) as u64,
             ..Header::default()
         };
@@ -162,7 +170,7 @@ impl Engine {
     #[inline]
     pub fn with_port<R>(&self, cx: &Context, f: impl FnOnce(&mut Port<'_>) -> R) -> R {
         let mut core = self.enter();
-        let result = f(&mut Port { state: &mut core.state, face: &cx.face });
+        let result = f(&mut Port { state: &mut core.state, face: &cx.face, aside: false });
         self.shared.leave(core);
         result
     }
@@ -249,7 +257,7 @@ impl<R, F: FnMut(&mut Port<'_>) -> Option<R>> Wait for ForPort<'_, F> {
     type Result = R;
     #[inline]
     fn done(&mut self, state: &mut State) -> Option<R> {
-        (self.f)(&mut Port { state, face: self.face })
+        (self.f)(&mut Port { state, face: self.face, aside: false })
     }
     fn watch(&self, _: &mut State, _: u32) {}
     fn probing(&self) -> bool {
@@ -288,7 +296,12 @@ impl State {
     pub fn serve_message(&mut self, from: Ep, context: u32, source: i32, tag: i32, body: &[u8]) {
         let Some(lane) = self.lanes.get_mut(context) else { return };
         let (Some(face), Some(mut service)) = (lane.face.clone(), lane.service.take()) else { return };
-        let result = service.message(source as u32, tag, body, &mut Port { state: &mut *self, face: &face });
+        let result = service.message(
+            source as u32,
+            tag,
+            body,
+            &mut Port { state: &mut *self, face: &face, aside: false },
+        );
         self.put_back(context, service);
         if let Err(fact) = result {
             self.violated(from, fact);
@@ -308,7 +321,7 @@ impl State {
         for context in std::mem::take(&mut self.looking) {
             let Some(lane) = self.lanes.get_mut(context) else { continue };
             let (Some(face), Some(mut service)) = (lane.face.clone(), lane.service.take()) else { continue };
-            let again = service.look(&mut Port { state: &mut *self, face: &face });
+            let again = service.look(&mut Port { state: &mut *self, face: &face, aside: false });
             self.put_back(context, service);
             if again && !self.looking.contains(&context) {
                 self.looking.push(context);

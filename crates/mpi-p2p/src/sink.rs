@@ -497,6 +497,8 @@ impl State {
             reserved::ACKNOWLEDGE => self.on_acknowledge(from, have),
             reserved::FLOW => self.on_flow(from, have),
             reserved::CANCEL => self.on_cancel(from, have),
+            reserved::REVOKE => self.on_revoke(from, header.count),
+            reserved::ASIDE => return self.on_aside(from, header, have),
             reserved::GOODBYE => self.peer_gone(from, Link::Left),
             reserved::ABORT => {
                 let text = abort_text(have).unwrap_or_default().to_owned();

@@ -16,10 +16,15 @@ use mpi_wire::{Header, reserved};
 impl State {
     /// Sends a control message; it passes everything else that waits.
     pub fn control(&mut self, ep: Ep, context: u32, body: &[u8]) {
+        self.control_with(ep, Header { context, ..Header::default() }, body);
+    }
+
+    /// The same with more in its header than its kind.
+    pub fn control_with(&mut self, ep: Ep, header: Header, body: &[u8]) {
         if self.reach(ep).is_err() {
             return;
         }
-        let header = Header { context, length: body.len() as u64, ..Header::default() };
+        let header = Header { length: body.len() as u64, ..header };
         let full = self.peers.at(ep).queues.as_ref().is_some_and(|q| q.full || !q.control.is_empty());
         if !full {
             match self.transmit(ep, header, Body::Bytes(body)) {
@@ -213,7 +218,10 @@ impl State {
         }
         let slot = &mut self.requests[i];
         let cancelled = ack.outcome == Outcome::Dropped && slot.extra().cancel_asked;
-        slot.status = Status { cancelled, ..Status::EMPTY };
+        if cancelled {
+            return self.cancelled(i);
+        }
+        slot.status = Status::EMPTY;
         self.complete(i);
     }
 
@@ -263,6 +271,9 @@ impl State {
     }
 
     pub fn cancelled(&mut self, i: u32) {
+        if let Some(verdict) = self.requests[i].extra.as_mut().and_then(|extra| extra.verdict.take()) {
+            return self.fail(i, verdict);
+        }
         self.requests[i].status = Status { cancelled: true, ..Status::EMPTY };
         self.complete(i);
     }
@@ -311,8 +322,11 @@ impl State {
     pub fn peer_gone(&mut self, ep: Ep, link: Link) {
         let peer = self.peers.at(ep);
         if matches!(peer.link, Link::Left | Link::Down(_)) {
-            return;
+            // That it cannot be reached may have been known before it was known to have failed.
+            self.note_gone(ep, matches!(link, Link::Down(_)));
+            return self.waiters.wake_all();
         }
+        let failed = matches!(link, Link::Down(_));
         peer.link = link;
         peer.queues = None;
         peer.announce = false;
@@ -342,10 +356,11 @@ impl State {
                 self.fail_if_alone(i);
             }
         }
+        self.note_gone(ep, failed);
         self.waiters.wake_all();
     }
 
-    fn unpost(&mut self, i: u32) {
+    pub fn unpost(&mut self, i: u32) {
         let slot = &self.requests[i];
         let context = slot.context;
         if slot.kind == Kind::Recv && slot.phase == Phase::Waiting {

@@ -23,6 +23,11 @@ pub fn within(op: &'static str) {
     WITHIN.set(op);
 }
 
+/// The operation that the calling thread is in, as [`within`] was told.
+pub(crate) fn operation() -> &'static str {
+    WITHIN.get()
+}
+
 /// Messages of this context are an operation's own; tags mean nothing to the user.
 fn is_internal(context: u32) -> bool {
     context & 3 != 0

@@ -154,9 +154,11 @@ pub enum Event {
     /// The connection to the launcher has ended without an abort: nobody is left to watch this
     /// rank, so it ends too. Repeated by every later call.
     LauncherGone,
-    /// Another rank is gone and the job goes on without it.
+    /// Another process is gone and the job goes on without it.
     PeerDied {
-        /// Which.
+        /// The world that it was of; empty for the own one.
+        job: String,
+        /// Its rank there.
         rank: u32,
         /// How, for people.
         how: String,

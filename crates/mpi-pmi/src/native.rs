@@ -376,7 +376,7 @@ impl Inbox {
             | ToRank::Named { .. } => {}
             ToRank::Abort { code, message } => self.event(Event::Abort { code, message }),
             ToRank::ReportWanted => self.event(Event::ReportWanted),
-            ToRank::PeerDied { rank, how } => self.event(Event::PeerDied { rank, how }),
+            ToRank::PeerDied { job, rank, how } => self.event(Event::PeerDied { job, rank, how }),
         }
     }
 

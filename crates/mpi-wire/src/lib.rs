@@ -42,6 +42,11 @@ pub mod reserved {
     pub const CANCEL: u32 = 0x7AB0_CA9C;
     /// Flow control: announce instead of sending eagerly, or stop doing so.
     pub const FLOW: u32 = 0x7AB0_F10E;
+    /// A communicator is revoked: `count` carries its id. There is no body.
+    pub const REVOKE: u32 = 0x7AB0_4E0C;
+    /// A message beside a communicator, which gets through when that one does not: `count` carries the context that it
+    /// concerns, `source` and `tag` are as there.
+    pub const ASIDE: u32 = 0x7AB0_A51D;
     /// The peer leaves in good order; what follows on this connection is end of file.
     pub const GOODBYE: u32 = 0x7AB0_600D;
     /// The first of the reserved contexts; every id from here to [`LAST`] is reserved.

@@ -14,7 +14,7 @@ use crate::waits::{self, Wait};
 pub use crate::welcome::Welcome;
 
 /// Version of the start-up protocol. Both sides state theirs; they must be equal.
-pub const STARTUP_VERSION: u32 = 3;
+pub const STARTUP_VERSION: u32 = 4;
 
 /// First field of the first frame, so that a stranger's bytes are recognised as such.
 const GREETING: u32 = 0x4D50_4953;
@@ -143,9 +143,11 @@ pub enum ToRank {
     },
     /// Say what you wait for.
     ReportWanted,
-    /// Another rank is gone and the job goes on.
+    /// Another process is gone and the job goes on.
     PeerDied {
-        /// Which.
+        /// The world that it was of; empty for the receiver's own.
+        job: String,
+        /// Its rank there.
         rank: u32,
         /// How, for people.
         how: String,
@@ -317,8 +319,9 @@ impl ToRank {
                 out.put_text(message, TEXT_MAX_BYTES);
             }
             ToRank::ReportWanted => out.put_u8(REPORT_WANTED),
-            ToRank::PeerDied { rank, how } => {
+            ToRank::PeerDied { job, rank, how } => {
                 out.put_u8(PEER_DIED);
+                out.put_text(job, JOB_MAX_BYTES);
                 out.put_u32(*rank);
                 out.put_text(how, TEXT_MAX_BYTES);
             }
@@ -347,7 +350,11 @@ impl ToRank {
                 ToRank::Abort { code: r.u32("code")? as i32, message: r.text("message", TEXT_MAX_BYTES)? }
             }
             REPORT_WANTED => ToRank::ReportWanted,
-            PEER_DIED => ToRank::PeerDied { rank: r.u32("rank")?, how: r.text("how", TEXT_MAX_BYTES)? },
+            PEER_DIED => ToRank::PeerDied {
+                job: r.text("job", JOB_MAX_BYTES)?,
+                rank: r.u32("rank")?,
+                how: r.text("how", TEXT_MAX_BYTES)?,
+            },
             other => return Err(DecodeError::Value { what: "kind of frame", value: other.into() }),
         };
         r.end("frame")?;
@@ -483,7 +490,10 @@ mod tests {
             any::<(u64, Option<Vec<u8>>)>().prop_map(|(id, value)| ToRank::Value { id, value }),
             any::<(i32, String)>().prop_map(|(code, message)| ToRank::Abort { code, message }),
             Just(ToRank::ReportWanted),
-            any::<(u32, String)>().prop_map(|(rank, how)| ToRank::PeerDied { rank, how }),
+            any::<(bool, u32, String)>().prop_map(|(other, rank, how)| {
+                let job = String::from(if other { "another-job" } else { "" });
+                ToRank::PeerDied { job, rank, how }
+            }),
             (any::<u64>(), spawn_outcome()).prop_map(|(id, outcome)| ToRank::Spawned { id, outcome }),
             (any::<u64>(), name_outcome()).prop_map(|(id, outcome)| ToRank::Named { id, outcome }),
         ]

@@ -28,6 +28,7 @@
 //! - [`attribute`]: values of the program's own on a communicator.
 //! - [`raw`], [`ffi`]: the untyped face.
 //! - [`ext`]: what goes beyond rsmpi.
+//! - [`ft`]: going on when processes fail.
 //!
 //! # Features
 //! | feature | default | what it adds |
@@ -61,6 +62,7 @@ pub mod environment;
 mod error;
 pub mod ext;
 pub mod ffi;
+pub mod ft;
 pub mod point_to_point;
 pub mod raw;
 pub mod request;

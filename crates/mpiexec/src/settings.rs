@@ -33,6 +33,8 @@ pub struct Job {
     pub stdin_said: String,
     /// End after this time.
     pub timeout: Option<Duration>,
+    /// Go on when a rank dies.
+    pub recovery: bool,
     /// Print all exit statuses.
     pub print_all: bool,
     /// Say more.
@@ -194,6 +196,7 @@ impl Job {
             stdin: stdin_to(&values)?,
             stdin_said: values.said("stdin"),
             timeout: timeout(&values)?,
+            recovery: values.flag("enable-recovery")?,
             print_all: values.flag("print-all-exitcodes")?,
             verbose: values.flag("verbose")?,
             quiet: values.flag("quiet")?,

@@ -266,7 +266,7 @@ impl Comm {
 /// A peer that is gone is no error to those who only wanted to wait for it.
 fn if_there(result: Result<(), Error>) -> Result<(), Error> {
     match result {
-        Err(error) if error.class == ErrorClass::ProcFailed => Ok(()),
+        Err(error) if matches!(error.class, ErrorClass::ProcFailed | ErrorClass::Revoked) => Ok(()),
         other => other,
     }
 }

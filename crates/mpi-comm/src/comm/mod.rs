@@ -11,7 +11,7 @@ mod requests;
 mod topologies;
 
 pub use create::{PendingComm, SplitKind};
-pub(crate) use exchange::{Bridge, Team, WaitsFor, broken};
+pub(crate) use exchange::{Bridge, Team, WaitsFor, broken, exhausted};
 pub use p2p::{Dest, Matched, NULL_STATUS, Source};
 pub use topologies::Neighbours;
 
@@ -20,13 +20,14 @@ use crate::context_ids::ContextIds;
 use crate::core::Core;
 use crate::dynamic::Link;
 use crate::errhandler::ErrorHandler;
+use crate::ft::Agreements;
 use crate::group::{Group, Relation};
 use crate::limits::MAX_OBJECT_NAME_BYTES;
 use crate::topology::Topology;
 use mpi_btl::Ep;
 use mpi_coll::Team as CollectiveTeam;
 use mpi_p2p::{Context, ContextSpec, Engine, Error, ErrorClass};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
 /// A communicator. A clone is another handle to the same one; it is freed when the last is dropped,
@@ -73,6 +74,8 @@ struct Inner {
     operations: AtomicU32,
     /// Counts for the worlds of the members that are not this one's.
     _link: Option<Link>,
+    /// Agreements among the members, once there was one.
+    agreements: OnceLock<Agreements>,
     /// The context of one-sided communication, once there was a window.
     one_sided: OnceLock<one_sided::OneSided>,
     /// Handles; the attributes go with the last of them.
@@ -93,18 +96,31 @@ pub(crate) struct Remote {
 pub(crate) struct Id {
     id: u32,
     ids: Arc<ContextIds>,
+    /// It is never used again.
+    spent: AtomicBool,
 }
 
 impl Id {
     /// Takes over an id that is reserved in `ids`.
     pub(crate) fn held(id: u32, ids: Arc<ContextIds>) -> Id {
-        Id { id, ids }
+        Id { id, ids, spent: AtomicBool::new(false) }
     }
 }
 
 impl Drop for Id {
     fn drop(&mut self) {
-        self.ids.release(self.id);
+        if !self.spent.load(Ordering::Relaxed) {
+            self.ids.release(self.id);
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Words of its revocation may be on their way, and must never concern another communicator.
+        if self.p2p.is_stopped() {
+            self.id.spent.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -162,6 +178,7 @@ impl Comm {
             handler: RwLock::new(parts.handler),
             operations: AtomicU32::new(0),
             _link: link,
+            agreements: OnceLock::new(),
             one_sided: OnceLock::new(),
             handles: AtomicUsize::new(1),
             id: parts.id,
@@ -339,6 +356,20 @@ impl Comm {
             let _ = self.0.management.set(context);
         }
         Ok(self.0.management.get().unwrap_or(self.0.team.context()))
+    }
+
+    /// The agreements among the members. What is left of them outlives the communicator.
+    pub(crate) fn agreements(&self) -> Result<&Agreements, Error> {
+        if let Some(agreements) = self.0.agreements.get() {
+            return Ok(agreements);
+        }
+        let context = self.management_context()?;
+        let _one = self.0.core.making_context.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(self.0.agreements.get_or_init(|| {
+            self.0.id.spent.store(true, Ordering::Relaxed);
+            self.0.core.kept.lock().unwrap_or_else(PoisonError::into_inner).push(context.clone());
+            Agreements::among(&self.0.engine, context)
+        }))
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

@@ -117,6 +117,8 @@ impl Phase {
 struct Rank {
     phase: Phase,
     gone: bool,
+    /// How it failed, where the job goes on without it.
+    died: Option<String>,
     /// What it put is visible: it has started or fenced.
     visible: bool,
     values: HashMap<String, Vec<u8>>,
@@ -219,6 +221,28 @@ impl Server {
         actions
     }
 
+    /// `rank` has failed and the job goes on without it: the others hear of it, also those who come later.
+    pub fn died(&mut self, rank: u32, how: &str) -> Vec<Action> {
+        let Some(r) = self.ranks.get_mut(rank as usize) else { return Vec::new() };
+        if r.died.replace(how.to_owned()).is_some() || self.never_came(rank) {
+            // Those who are here have been told.
+            return Vec::new();
+        }
+        let here = (0..self.world.len() as u32).filter(|other| {
+            let other = &self.ranks[*other as usize];
+            other.phase != Phase::Silent && !other.held && !other.gone
+        });
+        here.map(|other| died(other, rank, how)).collect()
+    }
+
+    /// What a rank that is welcomed is told of those that it will never meet.
+    fn missing(&self, to: u32) -> impl Iterator<Item = Action> {
+        (0..self.world.len() as u32).filter_map(move |rank| match &self.ranks[rank as usize].died {
+            Some(how) => Some(died(to, rank, how)),
+            None => self.never_came(rank).then(|| absent(to, rank)),
+        })
+    }
+
     fn never_came(&self, rank: u32) -> bool {
         self.ranks.get(rank as usize).is_some_and(|r| r.gone && r.phase == Phase::Silent)
     }
@@ -300,9 +324,9 @@ impl Server {
             }
             self.ranks[rank].held = false;
             let message = ToRank::Welcome(Box::new(self.world[rank].clone()));
-            let (to, all) = (rank as u32, 0..self.world.len() as u32);
+            let to = rank as u32;
             actions.push(Action::Send { rank: to, message });
-            actions.extend(all.filter(|r| self.never_came(*r)).map(|r| absent(to, r)));
+            actions.extend(self.missing(to));
         }
     }
 
@@ -380,8 +404,13 @@ impl Rank {
 
 /// Tells `to` that `rank` has ended and was never in MPI.
 fn absent(to: u32, rank: u32) -> Action {
-    let how = String::from("it has ended without initialising MPI");
-    Action::Send { rank: to, message: ToRank::PeerDied { rank, how } }
+    died(to, rank, "it has ended without initialising MPI")
+}
+
+/// Tells `to` that `rank` is gone.
+fn died(to: u32, rank: u32, how: &str) -> Action {
+    let (job, how) = (String::new(), how.to_owned());
+    Action::Send { rank: to, message: ToRank::PeerDied { job, rank, how } }
 }
 
 #[cfg(test)]
@@ -454,6 +483,20 @@ mod tests {
         assert_eq!(server.receive(2, hello(2))[1..], [absent(2, 1)]);
         // One that was in MPI and is gone has failed, or has finalised.
         assert_eq!(server.gone(2), []);
+    }
+
+    #[test]
+    fn who_has_died_is_reported_once_to_those_who_are_here_and_to_those_who_come() {
+        let mut server = Server::new(world(3).world);
+        let hello = |rank| ToLauncher::Hello { version: STARTUP_VERSION, rank, pid: 1 };
+        server.receive(0, hello(0));
+        server.receive(1, hello(1));
+        server.receive(1, ToLauncher::Started);
+        assert_eq!(server.gone(1), []);
+        assert_eq!(server.died(1, "killed"), [died(0, 1, "killed")]);
+        assert_eq!(server.died(1, "killed"), []);
+        assert_eq!(server.receive(2, hello(2))[1..], [died(2, 1, "killed")]);
+        assert_eq!(server.died(7, "killed"), []);
     }
 
     #[test]

@@ -48,6 +48,16 @@ impl InterCommunicator {
         let comm = core_comm(self);
         SimpleCommunicator::made(error::ok(comm, comm.merge(merge_order == MergeOrder::High)))
     }
+
+    /// [`merge`](InterCommunicator::merge) with its error as a value.
+    ///
+    /// # Errors
+    /// Those of a new communicator.
+    #[track_caller]
+    pub fn try_merge(&self, merge_order: MergeOrder) -> Result<SimpleCommunicator, crate::ext::Error> {
+        let merged = core_comm(self).merge(merge_order == MergeOrder::High);
+        Ok(SimpleCommunicator::made(crate::ext::error::caught(merged)?))
+    }
 }
 
 impl FromRaw for InterCommunicator {

@@ -27,6 +27,7 @@ Exit status:
     a rank exits 0 without finalizing while others go on         1
     usage or placement error, nothing started                    2
     launch, connection or protocol error                         3
+    with --enable-recovery: a rank exits 0 in the end            0, else that of the first to die
     --timeout reached                                            124
     program not executable / not found                           126 / 127
     SIGINT / SIGTERM                                             130 / 143

@@ -243,6 +243,14 @@ pub const OPTIONS: &[Opt] = {
             ENDING,
             "end the job after this time, and say what each rank waited for",
         ),
+        opt(
+            "enable-recovery",
+            &[],
+            Flag,
+            Job,
+            ENDING,
+            "go on when a rank dies, and tell the others: for programs that recover (mpi::ft)",
+        ),
         opt("print-all-exitcodes", &[], Flag, Job, ENDING, "print every rank's exit status at the end"),
         opt(
             "stats",

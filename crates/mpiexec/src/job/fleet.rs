@@ -565,7 +565,10 @@ impl Running<'_> {
             ranges(&gone),
             self.elapsed()
         );
-        if self.worlds.iter().any(|world| !matches!(world.phase, Phase::Ending { .. })) {
+        if self.job.recovery && self.worlds.iter().all(|world| world.phase == Phase::Running) {
+            self.streams.message(&format!("mpiexec: {line}"));
+            self.judge(gone.into_iter().map(|slot| (slot, End::Gone)).collect());
+        } else if self.worlds.iter().any(|world| !matches!(world.phase, Phase::Ending { .. })) {
             self.streams.flush_before_report();
             self.streams.message(&format!("mpiexec: {line}"));
             self.end_all(3, Some(&line), limits::KILL_AFTER_FAILURE);

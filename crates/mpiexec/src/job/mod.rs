@@ -13,6 +13,7 @@ pub mod input;
 mod knot;
 mod mixer;
 mod picture;
+mod recovery;
 mod report;
 mod shown;
 mod sink;
@@ -81,7 +82,7 @@ fn finish<'a>(
         running.kill_groups(Signal::SIGKILL);
     }
     running.clean_up();
-    outcome.map(|()| running.status.unwrap_or(0))
+    outcome.map(|()| running.status.or(running.status_of_losses()).unwrap_or(0))
 }
 
 /// The whole state of the loop.
@@ -111,6 +112,8 @@ struct Running<'a> {
     feeder: Option<Feeder>,
     feeder_waits: input::WaitsFor,
     status: Option<i32>,
+    /// The status of the first rank that the job went on without.
+    first_loss: Option<i32>,
     /// What ended the job before its time.
     ended_by: Option<String>,
     timeout_at: Option<Instant>,
@@ -147,6 +150,9 @@ impl<'a> Running<'a> {
         // The ranks write to pipes, and only the launcher knows whether those end in a terminal. What the user sets wins.
         let terminal = if std::io::IsTerminal::is_terminal(&std::io::stderr()) { "1" } else { "0" };
         let mut env = vec![(String::from("MPI_STDERR_TERMINAL"), String::from(terminal))];
+        if job.recovery {
+            env.push((String::from("MPI_RECOVERY"), String::from("1")));
+        }
         env.extend(job.env.iter().cloned());
         let common = Common {
             segment: segment(node_size, &mut streams),
@@ -188,6 +194,7 @@ impl<'a> Running<'a> {
             feeder: None,
             feeder_waits: input::WaitsFor::Nothing,
             status: None,
+            first_loss: None,
             ended_by: None,
             timeout_at: job.timeout.map(|timeout| begun + timeout),
             picture: None,

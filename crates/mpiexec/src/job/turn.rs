@@ -284,7 +284,15 @@ impl Running<'_> {
     fn foreign_gone(&mut self, rank: usize) {
         self.note_end(rank, End::Gone);
         if let Some(failure) = end::failure(rank, End::Gone, self.phase(rank), 0) {
-            self.fail(failure);
+            self.take(failure);
+        }
+    }
+
+    /// A rank has ended as none should.
+    fn take(&mut self, failure: Failure) {
+        match self.may_lose(failure.rank) {
+            true => self.go_on_without(&failure),
+            false => self.fail(failure),
         }
     }
 
@@ -419,7 +427,7 @@ impl Running<'_> {
             let others = self.others_of(number);
             let failure = end::failure(rank, end, self.phase(rank), others);
             if let Some(failure) = failure {
-                self.fail(failure);
+                self.take(failure);
             } else if self.worlds[number].awaited.is_some() && self.phase(rank) < RankPhase::Started {
                 // Perhaps no MPI program at all.
                 self.fail(Failure { rank, how: end.to_string(), status: 1 });
