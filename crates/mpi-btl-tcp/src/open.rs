@@ -11,8 +11,7 @@ use crate::rx::Rx;
 use crate::shared::Shared;
 use crate::tx::Tx;
 use mpi_btl::{Btl, Caps, OpenEnv, OpenError, Opened};
-use nix::ifaddrs::{InterfaceAddress, getifaddrs};
-use nix::net::if_::InterfaceFlags;
+use mpi_node::addresses::{self, Interface};
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -43,7 +42,7 @@ impl Btl for TcpBtl {
         port_range(settings)?;
         host_ip(settings)?;
         let Some(name) = settings("MPI_IFACE") else { return Ok(()) };
-        let names = interface_names(&interfaces()?);
+        let names = addresses::names(&interfaces()?);
         match names.contains(&name) {
             true => Ok(()),
             false => Err(format!(
@@ -148,15 +147,8 @@ fn hosts(env: &OpenEnv) -> Result<Vec<IpAddr>, String> {
     }
     let iface = (env.settings)("MPI_IFACE");
     let all = interfaces()?;
-    let names = interface_names(&all);
-    let mut hosts: Vec<IpAddr> = Vec::new();
-    for one in all {
-        let wanted = iface.as_ref().is_none_or(|name| *name == one.interface_name);
-        let Some(ip) = one.address.as_ref().and_then(ip_of) else { continue };
-        if wanted && one.flags.contains(InterfaceFlags::IFF_UP) && is_usable(ip) && !hosts.contains(&ip) {
-            hosts.push(ip);
-        }
-    }
+    let names = addresses::names(&all);
+    let mut hosts = addresses::usable(&all, iface.as_deref());
     hosts.truncate(ADDRESSES_MAX);
     match (hosts.is_empty(), iface) {
         (false, _) => Ok(hosts),
@@ -177,35 +169,8 @@ fn host_ip(settings: Settings) -> Result<Option<IpAddr>, String> {
     text.trim().parse().map(Some).map_err(|_| format!("MPI_HOST_IP={text}: expected an IP address"))
 }
 
-fn interfaces() -> Result<Vec<InterfaceAddress>, String> {
-    Ok(getifaddrs().map_err(|e| format!("the interfaces cannot be listed: {e}"))?.collect())
-}
-
-/// Each once, in the system's order.
-fn interface_names(all: &[InterfaceAddress]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for one in all {
-        if !names.contains(&one.interface_name) {
-            names.push(one.interface_name.clone());
-        }
-    }
-    names
-}
-
-fn ip_of(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
-    let v4 = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
-    v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
-}
-
-/// Worth offering to another host.
-fn is_usable(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),
-        IpAddr::V6(ip) => {
-            let is_link_local = ip.segments()[0] & 0xffc0 == 0xfe80;
-            !ip.is_loopback() && !is_link_local && !ip.is_unspecified()
-        }
-    }
+fn interfaces() -> Result<Vec<Interface>, String> {
+    addresses::interfaces().map_err(|e| format!("the interfaces cannot be listed: {e}"))
 }
 
 /// IPv4 loopback, or IPv6 where that is all there is.

@@ -26,6 +26,9 @@ pub const SPAWN_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest wait for the answer of the host of a port.
 pub const PORT_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Addresses in the name of a port; so many fit into [`PORT_MAX_BYTES`](mpi_wire::limits::PORT_MAX_BYTES).
+pub const PORT_ADDRESSES_MAX: usize = 16;
+
 /// A connection to a port that has not proved itself by then is dropped.
 pub const PORT_PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 

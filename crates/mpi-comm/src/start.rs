@@ -51,7 +51,8 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result
         world_size: boot.size,
         node_slot: boot.node_slot,
         segment: boot.segment,
-        multihost: boot.multihost,
+        // Also of a world on one host others may come to know, that run on another.
+        multihost: boot.multihost || settings::lookup(variables::MULTIHOST).is_some_and(|on| on == "1"),
         settings: settings::lookup,
     };
     let opened = open(&boot, &env, &selection)?;

@@ -1,5 +1,5 @@
 //! What one machine gives an MPI job: a shared segment, rings, an inbox, parking, cross-process
-//! copy and the set of processors.
+//! copy, the set of processors, and the addresses by which it is reached.
 //!
 //! The crate knows memory, processes and processors. It must never know a message header, a
 //! communicator, a request or a peer on another machine.
@@ -8,6 +8,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p mpi-node --lib -- model` runs the models.
 #![deny(missing_docs)]
 
+pub mod addresses;
 mod biased;
 #[cfg(not(loom))]
 pub mod block;
@@ -30,6 +31,7 @@ pub mod ring;
 pub mod segment;
 mod sleep;
 pub mod spawn;
+pub mod terminal;
 
 pub use biased::{BiasedLock, Guard};
 pub use board::{BOARD_BYTES, Posting};

@@ -16,6 +16,8 @@ pub struct Inheritance {
     pub keep: Vec<RawFd>,
     /// The child leads a process group of its own, so that its children can be reached with it.
     pub own_group: bool,
+    /// The child leads a session of its own, and a group in it, whose terminal is its standard input.
+    pub own_terminal: bool,
     /// The kernel kills the child when the thread that started it ends.
     pub die_with_parent: bool,
     /// Processors that the child may run on; `None` leaves them as they are.
@@ -32,14 +34,20 @@ impl Inheritance {
     /// A processor number above what the kernel's mask can hold.
     pub fn apply(self, command: &mut Command) -> io::Result<()> {
         let mask = self.processors.as_deref().map(cpu_mask).transpose()?;
-        if self.own_group {
+        if self.own_group && !self.own_terminal {
             command.process_group(0);
         }
         let parent = std::process::id();
-        let Inheritance { keep, die_with_parent, open_files, .. } = self;
+        let Inheritance { keep, own_terminal, die_with_parent, open_files, .. } = self;
         let before_exec = move || {
             for fd in &keep {
                 set_close_on_exec(*fd, false)?;
+            }
+            if own_terminal {
+                // SAFETY: setsid has no preconditions; the forked child leads no group.
+                check(unsafe { libc::setsid() })?;
+                // SAFETY: the request takes an integer; an input that is no terminal gives ENOTTY.
+                check(unsafe { libc::ioctl(libc::STDIN_FILENO, libc::TIOCSCTTY, 0) })?;
             }
             let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
             // SAFETY: sigemptyset fills the set, which sigprocmask reads; both live here.
@@ -66,7 +74,7 @@ impl Inheritance {
             }
             Ok(())
         };
-        // SAFETY: the closure runs in the forked child and calls only fcntl, sigemptyset,
+        // SAFETY: the closure runs in the forked child and calls only fcntl, setsid, ioctl, sigemptyset,
         // sigprocmask, sched_setaffinity, getrlimit, setrlimit, prctl and getppid, which are async-signal-safe system calls; it
         // allocates nothing (errors are made from raw numbers).
         unsafe { command.pre_exec(before_exec) };

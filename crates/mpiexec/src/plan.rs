@@ -54,7 +54,8 @@ impl Wanted {
         Ok(self.as_if_at(executable))
     }
 
-    fn as_if_at(&self, executable: PathBuf) -> Ready {
+    /// As if it had been found there.
+    pub fn as_if_at(&self, executable: PathBuf) -> Ready {
         Ready {
             executable,
             name: self.name.clone(),
@@ -87,8 +88,10 @@ pub struct Plan {
     pub wanted: Vec<Wanted>,
     /// The ranks, in order.
     pub ranks: Vec<Place>,
-    /// The hosts that have ranks.
+    /// The hosts: first those that have ranks, then those that spawned ones may go to.
     pub hosts: Vec<Host>,
+    /// How many of them have ranks.
+    pub used: usize,
     /// Name of this machine.
     pub host: String,
     /// Processors of this machine that the job may use.
@@ -116,7 +119,9 @@ impl Plan {
             *next += 1;
         }
         let wanted = job.programs.iter().map(|p| wanted(p, job.quiet)).collect::<Result<Vec<_>, _>>()?;
-        let mut plan = Plan { programs: Vec::new(), wanted, ranks, hosts: placement.hosts, host, processors };
+        let used = placement.hosts.len();
+        let hosts = [placement.hosts, placement.spare].concat();
+        let mut plan = Plan { programs: Vec::new(), wanted, ranks, hosts, used, host, processors };
         plan.lay_out(job);
         plan.find_programs()?;
         Ok(plan)
@@ -140,6 +145,11 @@ impl Plan {
             });
         }
         Ok(())
+    }
+
+    /// The hosts that have ranks.
+    pub fn hosts_used(&self) -> &[Host] {
+        self.hosts.get(..self.used).unwrap_or_default()
     }
 
     /// The host is this machine.

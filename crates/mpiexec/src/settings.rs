@@ -31,6 +31,8 @@ pub struct Job {
     pub stdin: StdinTo,
     /// The option that says so, as it was given.
     pub stdin_said: String,
+    /// Who reads standard input has a terminal of its own.
+    pub pty: bool,
     /// End after this time.
     pub timeout: Option<Duration>,
     /// Go on when a rank dies.
@@ -195,6 +197,7 @@ impl Job {
             output_from: values.get("output-from").map(|text| ranks(text, &values)).transpose()?,
             stdin: stdin_to(&values)?,
             stdin_said: values.said("stdin"),
+            pty: pty(&values)?,
             timeout: timeout(&values)?,
             recovery: values.flag("enable-recovery")?,
             print_all: values.flag("print-all-exitcodes")?,
@@ -324,6 +327,13 @@ fn stdin_to(values: &Values<'_>) -> Result<StdinTo, UsageError> {
             rank.parse().map_err(|_| values.bad("stdin", "expected the number of a rank, all or none"))?,
         ),
     })
+}
+
+fn pty(values: &Values<'_>) -> Result<bool, UsageError> {
+    match (values.flag("pty")?, stdin_to(values)?) {
+        (true, StdinTo::None) => Err(values.bad("pty", "with --stdin none no rank has use for a terminal")),
+        (pty, _) => Ok(pty),
+    }
 }
 
 fn timeout(values: &Values<'_>) -> Result<Option<Duration>, UsageError> {
@@ -553,6 +563,7 @@ mod tests {
             ("--port-range 9-1 a", "--port-range \"9-1\": expected FIRST-LAST"),
             ("--silence 0 a", "--silence \"0\": expected"),
             ("--wait-hosts=soon a", "--wait-hosts \"soon\": expected nothing, or =SECONDS"),
+            ("--pty --stdin none a", "--pty \"true\": with --stdin none"),
             ("--fan-out 0 a", "--fan-out \"0\": expected"),
             ("--show-map=xml a", "--show-map \"xml\": expected json"),
             ("--output-from 3-1 a", "--output-from \"3-1\": expected ranks"),

@@ -1,6 +1,7 @@
 //! Ports, names for them, and groups that connect through them (MPI 4.1 sections 11.9 and 11.10).
 
-use super::port::{Port, PortName, dial};
+use super::dial::dial;
+use super::port::{Port, PortName};
 use super::{Beyond, lock};
 use crate::Comm;
 use crate::comm::Team;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 /// `Other` when nothing can be listened on, or MPI is not running.
 pub fn open_port() -> Result<String, Error> {
     let beyond = beyond("open port")?;
-    let port = Port::open()?;
+    let port = Port::open(&beyond)?;
     let name = port.name.to_string();
     lock(&beyond.ports).insert(name.clone(), Arc::new(port));
     Ok(name)

@@ -9,6 +9,7 @@
 //! are first needed: a world on one node does without.
 
 mod connect;
+mod dial;
 mod foreign;
 mod members;
 mod port;

@@ -7,11 +7,12 @@
 use super::waiting::Wait;
 use super::{Beyond, lock};
 use crate::limits::{
-    PORT_CONNECT_TIMEOUT, PORT_EVICT_AFTER, PORT_FRAME_MAX_BYTES, PORT_PENDING_MAX, PORT_PROOF_TIMEOUT,
+    PORT_ADDRESSES_MAX, PORT_EVICT_AFTER, PORT_FRAME_MAX_BYTES, PORT_PENDING_MAX, PORT_PROOF_TIMEOUT,
     PORT_READ_BYTES, PORT_STRANGERS_PERIOD,
 };
+use mpi_node::addresses;
 use mpi_p2p::{Error, ErrorClass};
-use mpi_wire::hello::{Acceptor, Dialer, HELLO_LEN, HELLO_REPLY_LEN, Hello, Identity, JobTag, PROOF_LEN};
+use mpi_wire::hello::{Acceptor, HELLO_LEN, HELLO_REPLY_LEN, Hello, Identity, JobTag, PROOF_LEN};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -24,16 +25,16 @@ use std::time::{Duration, Instant};
 /// Start of every port's name.
 const SCHEME: &str = "mpi-tcp";
 
-/// An address and a key.
+/// Addresses, at least one, and a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct PortName {
-    address: SocketAddr,
-    key: [u8; 32],
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) key: [u8; 32],
 }
 
 impl std::fmt::Display for PortName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{SCHEME}/{}/", self.address)?;
+        write!(f, "{}/", self.shown())?;
         self.key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
@@ -44,10 +45,13 @@ impl PortName {
     pub(super) fn parse(op: &'static str, text: &str) -> Result<PortName, Error> {
         let parts: Vec<&str> = text.trim().split('/').collect();
         let parsed = match parts.as_slice() {
-            [SCHEME, address, key] => address.parse().ok().zip(from_hex(key)),
+            [SCHEME, list, key] => {
+                let addresses: Result<Vec<SocketAddr>, _> = list.split(',').map(str::parse).collect();
+                addresses.ok().filter(|all| all.len() <= PORT_ADDRESSES_MAX).zip(from_hex(key))
+            }
             _ => None,
         };
-        parsed.map(|(address, key)| PortName { address, key }).ok_or_else(|| {
+        parsed.map(|(addresses, key)| PortName { addresses, key }).ok_or_else(|| {
             // Not printed: what was meant as one may carry a key.
             Error::new(ErrorClass::Port, op, "this is no port name of this library, as open_port gives")
         })
@@ -55,10 +59,11 @@ impl PortName {
 
     /// The name without its key, for people.
     pub(super) fn shown(&self) -> String {
-        format!("{SCHEME}/{}", self.address)
+        let list: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+        format!("{SCHEME}/{}", list.join(","))
     }
 
-    fn identity(&self) -> Identity {
+    pub(super) fn identity(&self) -> Identity {
         Identity { job: JobTag::of(&self.shown()), rank: 0 }
     }
 }
@@ -106,6 +111,8 @@ struct Pending {
 
 enum Step {
     Wait,
+    /// It has said nothing wrong and left: it came another way, or thought better of it.
+    Left,
     Drop,
     Proven,
 }
@@ -113,16 +120,21 @@ enum Step {
 const _: () = assert!(PROOF_LEN <= HELLO_LEN);
 
 impl Port {
-    /// Opens a port of this process.
-    pub(super) fn open() -> Result<Port, Error> {
+    /// Opens a port of this process: on every usable address where the job may have other hosts.
+    pub(super) fn open(beyond: &Beyond) -> Result<Port, Error> {
         let failed = |what: &str, e: &dyn std::fmt::Display| {
             Error::new(ErrorClass::Other, "open port", format!("{what}: {e}"))
         };
-        let listener = listen().map_err(|e| failed("no port to listen on", &e))?;
+        let hosts = own_hosts(beyond).map_err(|e| failed("no address to listen on", &e))?;
+        let listener = listen(&hosts).map_err(|e| failed("no port to listen on", &e))?;
         listener.set_nonblocking(true).map_err(|e| failed("the listener", &e))?;
-        let address = listener.local_addr().map_err(|e| failed("the listener's address", &e))?;
+        let bound = listener.local_addr().map_err(|e| failed("the listener's address", &e))?;
+        let addresses = match bound.ip().is_unspecified() {
+            true => hosts.iter().map(|ip| SocketAddr::new(*ip, bound.port())).collect(),
+            false => vec![bound],
+        };
         let key = mpi_pmi::random_bytes().map_err(|e| failed("no key", &e))?;
-        let name = PortName { address, key };
+        let name = PortName { addresses, key };
         Ok(Port { name, listener, closed: AtomicBool::new(false), waiting: Mutex::default() })
     }
 
@@ -130,7 +142,9 @@ impl Port {
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         // Wakes whoever accepts. Where nothing listens any more there is nobody to wake.
-        let _ = TcpStream::connect_timeout(&self.name.address, Duration::from_secs(1));
+        if let Some(address) = self.name.addresses.first() {
+            let _ = TcpStream::connect_timeout(address, Duration::from_secs(1));
+        }
     }
 
     /// Waits for a connection that proves itself, at most until `deadline`.
@@ -232,6 +246,7 @@ impl Waiting {
             Step::Wait if now.saturating_duration_since(pending.since) < PORT_PROOF_TIMEOUT => {
                 self.pending.push(pending);
             }
+            Step::Left => {}
             Step::Wait | Step::Drop => self.dropped += 1,
             Step::Proven => self.proven.push_back(pending.socket),
         }
@@ -257,6 +272,7 @@ impl Pending {
             let want = if self.acceptor.is_none() { HELLO_LEN } else { PROOF_LEN };
             // Never a byte beyond: what follows the proof is the other side's first words.
             match self.socket.read(&mut self.bytes[self.got..want]) {
+                Ok(0) if self.got == 0 => return Step::Left,
                 Ok(0) => return Step::Drop,
                 Ok(n) => self.got += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Step::Wait,
@@ -292,17 +308,41 @@ fn answer(port: &PortName, hello: &[u8; HELLO_LEN]) -> Option<(Acceptor, [u8; HE
     Acceptor::new(port.key, port.identity(), &hello, nonce).ok()
 }
 
-/// Listens as the transports do: within `MPI_PORT_RANGE`, on `MPI_HOST_IP`, else on loopback.
-fn listen() -> io::Result<TcpListener> {
+/// Where this process is reached, as the transports find it: `MPI_HOST_IP`; loopback in a job on one host; else
+/// every usable address.
+fn own_hosts(beyond: &Beyond) -> io::Result<Vec<IpAddr>> {
     let setting = crate::settings::lookup;
-    let invalid = |text: String| io::Error::new(ErrorKind::InvalidInput, text);
-    let hosts = match setting("MPI_HOST_IP") {
-        Some(text) => {
-            let ip = text.trim().parse::<IpAddr>();
-            vec![ip.map_err(|_| invalid(format!("MPI_HOST_IP={text}: expected an IP address")))?]
-        }
-        None => vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)],
-    };
+    if let Some(text) = setting("MPI_HOST_IP") {
+        let ip = text.trim().parse::<IpAddr>();
+        return Ok(vec![ip.map_err(|_| invalid(format!("MPI_HOST_IP={text}: expected an IP address")))?]);
+    }
+    if !beyond.env.multihost {
+        return Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]);
+    }
+    let iface = setting("MPI_IFACE");
+    let all = addresses::interfaces()?;
+    let mut usable = addresses::usable(&all, iface.as_deref());
+    usable.truncate(PORT_ADDRESSES_MAX);
+    match usable.is_empty() {
+        true => Err(invalid(format!(
+            "no interface that is up has an address other than loopback and link-local; there are: {}",
+            addresses::names(&all).join(", ")
+        ))),
+        false => Ok(usable),
+    }
+}
+
+fn invalid(text: String) -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, text)
+}
+
+/// Listens where `hosts` can be reached, within `MPI_PORT_RANGE`: on one address, of loopback ones on the first
+/// that is there, else on all.
+fn listen(hosts: &[IpAddr]) -> io::Result<TcpListener> {
+    const WILDCARDS: &[IpAddr] = &[IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+    let setting = crate::settings::lookup;
+    let is_single = hosts.len() == 1 || hosts.iter().all(IpAddr::is_loopback);
+    let binds = if is_single { hosts } else { WILDCARDS };
     let ports = match setting("MPI_PORT_RANGE") {
         None => 0..=0,
         Some(text) => {
@@ -313,9 +353,9 @@ fn listen() -> io::Result<TcpListener> {
         }
     };
     let mut last = invalid(String::from("the range is empty"));
-    for host in hosts {
+    for host in binds {
         for port in ports.clone() {
-            match TcpListener::bind((host, port)) {
+            match TcpListener::bind((*host, port)) {
                 Ok(listener) => return Ok(listener),
                 Err(e) => last = e,
             }
@@ -324,44 +364,13 @@ fn listen() -> io::Result<TcpListener> {
     Err(last)
 }
 
-/// Connects to a port.
-pub(super) fn dial(beyond: &Beyond, name: &PortName) -> Result<Stream, Error> {
-    let shown = name.shown();
-    let fault = |detail: String| Error::new(ErrorClass::Port, "connect", format!("port {shown}: {detail}"));
-    let lost = |e: io::Error| match e.kind() {
-        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-            fault(String::from("it was closed, or its process is gone, before the connection was accepted"))
-        }
-        _ => fault(e.to_string()),
-    };
-    let socket = TcpStream::connect_timeout(&name.address, PORT_CONNECT_TIMEOUT).map_err(|e| {
-        let closed = e.kind() == ErrorKind::ConnectionRefused;
-        fault(if closed {
-            String::from("nobody listens there: it was closed, or its process is gone")
-        } else {
-            e.to_string()
-        })
-    })?;
-    let me = Identity { job: JobTag::of(&beyond.own.job), rank: beyond.own.rank };
-    let nonce = mpi_pmi::random_bytes().map_err(|e| fault(e.to_string()))?;
-    let dialer = Dialer::new(name.key, me, name.identity(), nonce);
-    let mut stream = Stream::new(socket).map_err(lost)?;
-    stream.socket.write_all(&dialer.hello()).map_err(lost)?;
-    let mut reply = [0; HELLO_REPLY_LEN];
-    let mut wait = Wait::new(beyond, format!("connect waits until port {shown} accepts"));
-    stream.read_exact(&mut reply, &mut wait).map_err(lost)?;
-    let proof = dialer.reply(&reply).map_err(|e| fault(e.to_string()))?;
-    stream.socket.write_all(&proof).map_err(lost)?;
-    Ok(stream)
-}
-
 /// The connection between the roots of two groups: frames, each with its length in front.
 pub(crate) struct Stream {
     socket: TcpStream,
 }
 
 impl Stream {
-    fn new(socket: TcpStream) -> io::Result<Stream> {
+    pub(super) fn new(socket: TcpStream) -> io::Result<Stream> {
         socket.set_nonblocking(false)?;
         socket.set_nodelay(true)?;
         // Reads come back now and then, so that a long wait can be told of.
@@ -427,12 +436,18 @@ mod tests {
 
     #[test]
     fn a_name_comes_back_and_is_shown_without_its_key() {
-        for address in ["127.0.0.1:4711", "[::1]:9"] {
-            let name = PortName { address: address.parse().unwrap(), key: [0xA5; 32] };
+        let longest = ["[fd77:1111:2222:3333:4444:5555:6666:7777]:65535"; PORT_ADDRESSES_MAX].join(",");
+        for list in ["127.0.0.1:4711", "[::1]:9", "10.0.0.1:9,[fd00::1]:9", &longest] {
+            let addresses = list.split(',').map(|address| address.parse().unwrap()).collect();
+            let name = PortName { addresses, key: [0xA5; 32] };
             let text = name.to_string();
             assert_eq!(PortName::parse("connect", &text).unwrap(), name);
             assert!(text.len() <= mpi_wire::limits::PORT_MAX_BYTES);
             assert!(!name.shown().contains("a5a5"));
+        }
+        let key = "00".repeat(32);
+        for list in [String::new(), String::from("127.0.0.1:1,"), format!("{longest},127.0.0.1:1")] {
+            assert!(PortName::parse("connect", &format!("mpi-tcp/{list}/{key}")).is_err(), "{list:?}");
         }
     }
 

@@ -1,7 +1,8 @@
 //! Spawning processes, and being one that was spawned (MPI 4.1 section 11.8).
 
 use super::Beyond;
-use super::port::{Port, PortName, Stream, dial};
+use super::dial::dial;
+use super::port::{Port, PortName, Stream};
 use super::waiting::Wait;
 use crate::comm::{Bridge, Team, broken};
 use crate::limits::{SPAWN_CONNECT_TIMEOUT, SPAWN_PROCESSES_MAX};
@@ -21,8 +22,8 @@ const PARENT_NAME: &str = "MPI_COMM_PARENT";
 /// A program that is to run in a new world.
 ///
 /// Hints that are understood, the others are ignored: `wdir` (directory, by default that of the
-/// process that asks), `path` (directories to look for the program in, before PATH), `host` (only
-/// the machine itself), `soft` (numbers of processes that will do, as `a:b:c` ranges), `env`
+/// process that asks), `path` (directories to look for the program in, before PATH), `host` (hosts
+/// of the job, as in `-host`: `a,b:2`; without it the processes go where there is room), `soft` (numbers of processes that will do, as `a:b:c` ranges), `env`
 /// (`NAME=VALUE`, one a line), `file` (a file of further hints, `key = value` a line), `arch`
 /// (accepted).
 #[derive(Clone, Debug, Default)]
@@ -117,7 +118,7 @@ impl Comm {
 fn begin(beyond: &Beyond, commands: &[SpawnCommand]) -> Result<Stream, Error> {
     // Before anything is started: without a transport to other worlds nothing comes of it.
     beyond.widen().map_err(|e| spawn_error(e.detail.clone()))?;
-    let port = Port::open()?;
+    let port = Port::open(beyond)?;
     let request = request(commands, port.name.to_string())?;
     let outcome = {
         let _wait = Wait::new(beyond, format!("spawn waits for {} to start", names(commands)));

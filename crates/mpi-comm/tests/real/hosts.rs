@@ -11,14 +11,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const SECONDS: &str = "120";
 /// How mpiexec reaches them.
-const LAUNCHER: &str = "exec:ip netns exec {host} {command}";
+pub const LAUNCHER: &str = "exec:ip netns exec {host} {command}";
 
 /// The namespaces of one launch.
 pub struct Hosts(String);
 
 impl Hosts {
-    /// Makes two; the reason where that is not permitted here.
+    /// Makes two with an address each; the reason where that is not permitted here.
     pub fn new() -> Result<Hosts, String> {
+        Hosts::with(&["10.79.0.1/24"], &["10.79.0.2/24"])
+    }
+
+    /// Makes two with these addresses on the cards that join them.
+    pub fn with(first: &[&str], second: &[&str]) -> Result<Hosts, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let hosts = Hosts(format!("mpihosts{}-{number}", std::process::id()));
@@ -26,10 +31,14 @@ impl Hosts {
         ip(&format!("netns add {a}"))?;
         ip(&format!("netns add {b}"))?;
         ip(&format!("-n {a} link add v0 type veth peer name v0 netns {b}"))?;
-        for (host, address) in [(&a, "10.79.0.1/24"), (&b, "10.79.0.2/24")] {
-            ip(&format!("-n {host} addr add {address} dev v0"))?;
+        for (host, addresses) in [(&a, first), (&b, second)] {
             ip(&format!("-n {host} link set lo up"))?;
             ip(&format!("-n {host} link set v0 up"))?;
+            for address in addresses {
+                // Without the second that IPv6 takes to see whether an address is free.
+                let flags = if address.contains(':') { " nodad" } else { "" };
+                ip(&format!("-n {host} addr add {address} dev v0{flags}"))?;
+            }
         }
         Ok(hosts)
     }
@@ -47,7 +56,7 @@ impl Drop for Hosts {
     }
 }
 
-fn ip(arguments: &str) -> Result<(), String> {
+pub fn ip(arguments: &str) -> Result<(), String> {
     let out = Command::new("ip").args(arguments.split(' ')).output().map_err(|e| format!("ip: {e}"))?;
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     if out.status.success() { Ok(()) } else { Err(format!("ip {arguments}: {said}")) }
@@ -58,6 +67,8 @@ pub struct TwoHosts {
     pub scenario: &'static str,
     pub ranks: u32,
     pub round_robin: bool,
+    /// Slots of each host, where they are more than its ranks.
+    pub slots: Option<[u32; 2]>,
     pub variables: &'static [(&'static str, &'static str)],
     /// Texts that are on standard error.
     pub says: &'static [&'static str],
@@ -77,13 +88,15 @@ impl TwoHosts {
         let mut command = Command::new(mpiexec());
         let [a, b] = hosts.names();
         let here = self.ranks.div_ceil(2);
-        let list = format!("{a}:{here},{b}:{}", self.ranks - here);
+        let [first, second] = self.slots.unwrap_or([here, self.ranks - here]);
+        let list = format!("{a}:{first},{b}:{second}");
         command.args(["--timeout", SECONDS, "--launcher", LAUNCHER, "--host", &list]);
         command.args(["--map-by", if self.round_robin { "node" } else { "slot" }]);
         command
             .args(["--oversubscribe", "-n", &self.ranks.to_string()])
             .arg(&me)
             .args(["rank", self.scenario]);
+        command.env("MPI_TEST_HOSTS", format!("{a},{b}"));
         command.envs(self.variables.iter().copied()).stdin(Stdio::null());
         let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -122,7 +135,7 @@ pub fn shares_memory() {
 }
 
 /// IPv4 addresses of this host, as `/proc` writes them in hexadecimal.
-fn own_addresses() -> Vec<String> {
+pub fn own_addresses() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/self/net/fib_trie").unwrap();
     let mut found = Vec::new();
     let mut last = String::new();

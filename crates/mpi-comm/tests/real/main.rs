@@ -7,6 +7,7 @@ mod drawn;
 mod hosts;
 mod launch;
 mod meeting;
+mod networks;
 mod ranks;
 mod worlds;
 
@@ -69,10 +70,19 @@ const OVER_HOSTS: &[(&str, Test)] = &[
     ("hosts_share_memory_inside", hosts_share_memory_inside),
     ("hosts_collectives", hosts_collectives),
     ("hosts_same_bits", hosts_same_bits),
+    ("hosts_spawn", hosts_spawn),
+    ("hosts_spawn_on_a_new_one", hosts_spawn_on_a_new_one),
+    ("a_bridge_that_both_hosts_have", networks::a_bridge_that_both_hosts_have),
+    ("one_dead_route_and_one_live", networks::one_dead_route_and_one_live),
+    ("ipv4_alone", networks::ipv4_alone),
+    ("ipv6_alone", networks::ipv6_alone),
+    ("a_blocked_way_back", networks::a_blocked_way_back),
+    ("a_cable_pulled_in_mid_job", networks::a_cable_pulled_in_mid_job),
+    ("every_port_is_in_the_range", networks::every_port_is_in_the_range),
 ];
 
 fn over_hosts(scenario: &'static str, ranks: u32) -> TwoHosts {
-    TwoHosts { scenario, ranks, round_robin: false, variables: &[], says: &[] }
+    TwoHosts { scenario, ranks, round_robin: false, slots: None, variables: &[], says: &[] }
 }
 
 fn hosts_share_memory_inside() -> Result<(), String> {
@@ -80,6 +90,21 @@ fn hosts_share_memory_inside() -> Result<(), String> {
         TwoHosts { round_robin, ..over_hosts("shares_memory", 4) }.run()?;
     }
     Ok(())
+}
+
+/// What ranks spawn goes to the hosts of the job: where they say, where there is room.
+fn hosts_spawn() -> Result<(), String> {
+    TwoHosts { slots: Some([2, 3]), ..over_hosts("spawns_on_hosts", 2) }.run()?;
+    TwoHosts { slots: Some([2, 3]), round_robin: true, ..over_hosts("spawns", 2) }.run()?;
+    let tcp: &[(&str, &str)] = &[("MPI_BTL", "tcp"), ("MPI_TEST_CHILDREN", "4")];
+    TwoHosts { slots: Some([2, 3]), variables: tcp, ..over_hosts("spawns", 2) }.run().map(drop)
+}
+
+/// The job begins on one host, and comes to the other by spawning there.
+fn hosts_spawn_on_a_new_one() -> Result<(), String> {
+    TwoHosts { slots: Some([1, 3]), ..over_hosts("spawns_on_hosts", 1) }.run()?;
+    let tcp: &[(&str, &str)] = &[("MPI_BTL", "tcp"), ("MPI_TEST_CHILDREN", "5")];
+    TwoHosts { slots: Some([2, 1]), variables: tcp, ..over_hosts("spawns", 2) }.run().map(drop)
 }
 
 /// By leaders, and flat where the user says so.

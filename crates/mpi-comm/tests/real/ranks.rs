@@ -19,6 +19,8 @@ pub fn run(scenario: &str, rest: &[String]) {
         "disagrees" => crate::drawn::disagrees(),
         "same_bits" => crate::drawn::same_bits(),
         "shares_memory" => crate::hosts::shares_memory(),
+        "talks" => crate::networks::talks(),
+        "listens" => crate::networks::listens(),
         "communicators" => communicators(),
         "dies" => dies(),
         "stays" => stays(),

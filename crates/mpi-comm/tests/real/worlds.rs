@@ -20,6 +20,8 @@ pub fn run(scenario: &str, rest: &[String]) -> bool {
         "spawns_from_part" => spawns_from_part(),
         "spawns_grandchildren" => spawns_grandchildren(),
         "spawns_often" => spawns_often(),
+        "spawns_on_hosts" => spawns_on_hosts(),
+        "child_says_where" => child_says_where(),
         "spawn_fails" => spawn_fails(),
         "spawn_dies_early" => spawn_dies_early(),
         "spawn_follows_hints" => spawn_follows_hints(),
@@ -108,6 +110,76 @@ fn child_merges() {
     mpi_comm::disconnect_parent();
     assert!(parent().is_none());
     ring(&world);
+    mpi_comm::finalize().unwrap();
+}
+
+/// On two hosts of 2 or 1 and 3 slots, `MPI_TEST_HOSTS` being their names; the first has all ranks or one.
+fn spawns_on_hosts() {
+    let world = join(ThreadLevel::Single);
+    let names = std::env::var("MPI_TEST_HOSTS").unwrap();
+    let (first, second) = names.split_once(',').unwrap();
+    // The last byte of a host's address is its number.
+    let where_they_are = |host: &str, count: i32| -> Vec<i32> {
+        let mut command = me("child_says_where", &[], count);
+        if !host.is_empty() {
+            command.info.set("host", host).unwrap();
+        }
+        let inter = world.spawn(0, &[command]).unwrap();
+        assert_eq!(inter.remote_size() as i32, count);
+        let mut all = Vec::new();
+        if world.rank() == 0 {
+            for rank in 0..count {
+                all.push(receive(&inter, Source::Rank(rank), Tag::Is(4)).unwrap().0);
+            }
+        }
+        let both = inter.merge(false).unwrap();
+        ring(&both);
+        check_sum(&both);
+        both.disconnect().unwrap();
+        inter.disconnect().unwrap();
+        all
+    };
+    let told =
+        |found: Vec<i32>, expected: &[i32]| assert!(world.rank() > 0 || found == expected, "{found:?}");
+    told(where_they_are(second, 2), &[2, 2]);
+    told(where_they_are(first, 1), &[1]);
+    told(where_they_are(&names, 3), &[1, 2, 1]);
+    told(where_they_are(&format!("{second}:2,{first}"), 3), &[2, 2, 1]);
+    // Those of before may be on their way out still: at most the free slots of the second are taken.
+    let found = where_they_are("", 2);
+    assert!(world.rank() > 0 || found.contains(&2), "{found:?}");
+    for (key, value, expected) in [
+        ("host", "elsewhere", ["host=elsewhere: it is none of the job's hosts, which are ", second]),
+        ("wdir", "/no/such/directory", ["working directory /no/such/directory on ", second]),
+    ] {
+        let mut command = me("child_says_where", &[], 1);
+        command.info.set("host", second).unwrap();
+        command.info.set(key, value).unwrap();
+        spawn_error(&world, command, ErrorClass::Spawn, &expected);
+    }
+    let mut command = SpawnCommand { program: "/no/such/program".into(), ..me("", &[], 1) };
+    command.info.set("host", &names).unwrap();
+    command.count = 2;
+    spawn_error(&world, command, ErrorClass::Spawn, &["/no/such/program is not found on "]);
+    told(where_they_are(second, 1), &[2]);
+    mpi_comm::finalize().unwrap();
+}
+
+fn child_says_where() {
+    let world = join(ThreadLevel::Single);
+    let own = crate::hosts::own_addresses();
+    // In hexadecimal, the last byte of the address first.
+    let number = |host: &i32| own.iter().any(|address| *address == format!("{host:02X}004F0A"));
+    let host = [1, 2].into_iter().find(number).unwrap();
+    let back = parent().unwrap();
+    ring(&world);
+    send(&back, Dest::Rank(0), 4, host).unwrap();
+    let both = back.merge(true).unwrap();
+    ring(&both);
+    check_sum(&both);
+    both.disconnect().unwrap();
+    drop(back);
+    mpi_comm::disconnect_parent();
     mpi_comm::finalize().unwrap();
 }
 

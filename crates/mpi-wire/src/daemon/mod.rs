@@ -137,8 +137,11 @@ pub enum FromDaemon {
         /// The host has shared memory for the ranks.
         segment: bool,
     },
-    /// Something is missing or failed: the launcher ends with this status.
+    /// Something is missing or failed. Of the first world: the launcher ends with this status; of a spawned
+    /// one: nothing comes of it.
     Refused {
+        /// Which world.
+        world: u32,
         /// The exit status.
         status: i32,
         /// What, naming the host.
@@ -374,8 +377,9 @@ impl FromDaemon {
                 put_numbers(own, out);
                 out.put_u8((*segment).into());
             }
-            FromDaemon::Refused { status, reason } => {
+            FromDaemon::Refused { world, status, reason } => {
                 out.put_u8(REFUSED);
+                out.put_u32(*world);
                 out.put_u32(*status as u32);
                 out.put_text(reason, TEXT_MAX_BYTES);
             }
@@ -433,6 +437,7 @@ impl FromDaemon {
                 segment: r.flag("segment")?,
             },
             REFUSED => FromDaemon::Refused {
+                world: r.u32("world")?,
                 status: r.u32("status")? as i32,
                 reason: r.text("reason", TEXT_MAX_BYTES)?,
             },
@@ -515,7 +520,7 @@ mod tests {
             program,
             reads,
         });
-        let numbers = any::<(u32, u32, bool, u8, u8, bool, u8)>();
+        let numbers = any::<(u32, u32, bool, u8, u8, bool, u32, Option<(u16, u16)>, u8)>();
         let environment = vec(any::<(Vec<u8>, Vec<u8>)>(), 0..4);
         let texts = ("[a-z]{0,9}", any::<Vec<u8>>(), proptest::option::of("[a-z]{0,9}"));
         (numbers, texts, environment, vec(program(), 0..3), vec(rank, 0..5)).prop_map(
@@ -530,7 +535,9 @@ mod tests {
                 errhandler: texts.2,
                 map_by: numbers.3,
                 bind_to: numbers.4,
-                records: numbers.6,
+                records: numbers.8,
+                before: numbers.6,
+                terminal: numbers.7,
                 programs,
                 ranks,
             },
@@ -562,7 +569,11 @@ mod tests {
             any::<(u32, u32, Vec<u32>, bool)>().prop_map(|(world, processors, own, segment)| {
                 FromDaemon::Prepared { world, processors, own, segment }
             }),
-            any::<(i32, String)>().prop_map(|(status, reason)| FromDaemon::Refused { status, reason }),
+            any::<(u32, i32, String)>().prop_map(|(world, status, reason)| FromDaemon::Refused {
+                world,
+                status,
+                reason
+            }),
             any::<(u32, u32, Vec<u32>)>().prop_map(|(slot, pid, processors)| FromDaemon::Started {
                 slot,
                 pid,

@@ -18,7 +18,7 @@ pub struct Prepare {
     pub several: bool,
     /// A rank spawned it.
     pub spawned: bool,
-    /// Directory in which the launcher was started.
+    /// Directory in which the launcher was started, or the process that spawns.
     pub directory: Vec<u8>,
     /// The launcher's environment.
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
@@ -30,6 +30,10 @@ pub struct Prepare {
     pub bind_to: u8,
     /// What the ranks are to write down for the job's reports: 0 nothing, 1 counters, 2 events too.
     pub records: u8,
+    /// Ranks of other worlds that the host has: those of this one are laid behind them.
+    pub before: u32,
+    /// Ranks that read standard input have a terminal of so many rows and columns.
+    pub terminal: Option<(u16, u16)>,
     /// The programs.
     pub programs: Vec<Program>,
     /// The ranks on this host, in the order of their places.
@@ -82,6 +86,10 @@ impl Prepare {
         out.put_u8(self.map_by);
         out.put_u8(self.bind_to);
         out.put_u8(self.records);
+        out.put_u32(self.before);
+        out.put_option(self.terminal, |out, (rows, columns)| {
+            out.put_u32(u32::from(rows) << 16 | u32::from(columns));
+        });
         let programs = &self.programs[..self.programs.len().min(DAEMON_LIST_MAX)];
         out.put_u32(programs.len() as u32);
         programs.iter().for_each(|program| program.encode(out));
@@ -110,6 +118,11 @@ impl Prepare {
             map_by: r.u8("mapping")?,
             bind_to: r.u8("binding")?,
             records: r.u8("records")?,
+            before: r.u32("ranks before")?,
+            terminal: r.option("terminal", |r| {
+                let size = r.u32("size of the terminal")?;
+                Ok(((size >> 16) as u16, size as u16))
+            })?,
             programs: many(r, "programs", DAEMON_LIST_MAX, Program::decode)?,
             ranks: many(r, "ranks", DAEMON_LIST_MAX, |r| {
                 Ok(RankHere {

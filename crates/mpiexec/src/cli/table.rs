@@ -236,6 +236,14 @@ pub const OPTIONS: &[Opt] = {
             "the rank that reads standard input, all, or none (default: 0)",
         ),
         opt(
+            "pty",
+            &[],
+            Flag,
+            Job,
+            STREAMS,
+            "give the rank that reads standard input a terminal of its own, for its output too",
+        ),
+        opt(
             "timeout",
             &[],
             Value("SECONDS"),

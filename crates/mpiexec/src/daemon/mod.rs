@@ -115,6 +115,8 @@ struct Daemon {
     ranks: BTreeMap<u32, Here>,
     by_pid: BTreeMap<u32, u32>,
     records: Records,
+    /// The soft limit of open files that ranks are to have, where this daemon has raised its own.
+    open_files: Option<u64>,
     /// Bytes of output that may be sent.
     credit: u64,
     /// Streams that wait for credit.
@@ -151,6 +153,7 @@ impl Daemon {
             ranks: BTreeMap::new(),
             by_pid: BTreeMap::new(),
             records: Records::default(),
+            open_files: None,
             credit: 0,
             paused: Vec::new(),
             heard: Instant::now(),

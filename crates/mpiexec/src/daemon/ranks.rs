@@ -4,7 +4,7 @@ use super::{Daemon, Token};
 use crate::error::LaunchError;
 use crate::find;
 use crate::guard;
-use crate::job::input::Source;
+use crate::job::input::{Source, end_of_input};
 use crate::job::start::{self, Common, OF_THE_HOST, Rank};
 use crate::limits;
 use crate::plan::{Place, Ready, Wanted};
@@ -28,6 +28,8 @@ pub struct World {
     common: Common,
     programs: Vec<Ready>,
     ranks: Vec<(RankHere, Place)>,
+    /// Rows and columns of the terminal of those that read.
+    terminal: Option<(u16, u16)>,
 }
 
 /// A rank that was started here.
@@ -65,16 +67,16 @@ impl Daemon {
                 self.worlds.insert(number, world);
                 self.say(&FromDaemon::Prepared { world: number, processors, own, segment });
             }
-            Err(e) => self.refuse(&e),
+            Err(e) => self.refuse(number, &e),
         }
     }
 
-    fn refuse(&mut self, e: &LaunchError) {
+    fn refuse(&mut self, world: u32, e: &LaunchError) {
         let reason = match e {
             LaunchError::System { .. } | LaunchError::Usage(_) => format!("{}: {e}", self.setup.name),
             named => named.to_string(),
         };
-        self.say(&FromDaemon::Refused { status: e.status(), reason });
+        self.say(&FromDaemon::Refused { world, status: e.status(), reason });
     }
 
     fn try_prepare(&mut self, prepare: Prepare) -> Result<(World, u32), LaunchError> {
@@ -100,19 +102,24 @@ impl Daemon {
         let map_by = MapBy::numbered(prepare.map_by).unwrap_or_default();
         let bind_to = BindTo::numbered(prepare.bind_to).unwrap_or_default();
         let node_size = prepare.ranks.len();
-        let layout = Topology::read(&processors).layout(node_size, map_by, bind_to);
+        let before = (prepare.before as usize).min(limits::RANKS_MAX);
+        let layout = Topology::read(&processors).layout(before + node_size, map_by, bind_to);
         let place = |(node_slot, (rank, processors)): (usize, (RankHere, Option<Vec<usize>>))| {
             (rank, Place { program: rank.program as usize, host: 0, node_slot, processors })
         };
         let ranks: Vec<(RankHere, Place)> =
-            prepare.ranks.into_iter().zip(layout).enumerate().map(place).collect();
+            prepare.ranks.into_iter().zip(layout.into_iter().skip(before)).enumerate().map(place).collect();
         let used: std::collections::BTreeSet<usize> =
             ranks.iter().filter_map(|(_, place)| place.processors.clone()).flatten().collect();
         let together = if used.is_empty() { processors.len() } else { used.len() } as u32;
         let here: Vec<u32> = ranks.iter().map(|(rank, _)| rank.rank).collect();
         let records = self.make_records(prepare.world, prepare.records, prepare.size, &here);
-        let open_files =
-            crate::job::raise_open_files(node_size, self.setup.fan_out.min(limits::FAN_OUT) as usize)?;
+        let raised = crate::job::raise_open_files(
+            self.ranks.len() + node_size,
+            self.setup.fan_out.min(limits::FAN_OUT) as usize,
+        )?;
+        // What it was before it was raised for the first time.
+        self.open_files = self.open_files.or(raised);
         let segment = match node_size {
             0 | 1 => None,
             size => mpi_node::segment::create(size as u32).ok(),
@@ -128,10 +135,11 @@ impl Daemon {
             env: Vec::new(),
             errhandler: prepare.errhandler,
             scrub: Vec::new(),
-            open_files,
+            open_files: self.open_files,
             spawned: prepare.spawned,
         };
-        Ok((World { number: prepare.world, common, programs, ranks }, together))
+        let terminal = prepare.terminal;
+        Ok((World { number: prepare.world, common, programs, ranks, terminal }, together))
     }
 
     /// Starts the ranks of a world.
@@ -139,12 +147,16 @@ impl Daemon {
         let Some(mut world) = self.worlds.remove(&number) else { return Ok(()) };
         for (rank, place) in std::mem::take(&mut world.ranks) {
             let Some(program) = world.programs.get(place.program) else { continue };
-            let source = if rank.reads { Source::Pipe } else { Source::Null };
+            let source = match (rank.reads, world.terminal) {
+                (false, _) => Source::Null,
+                (true, None) => Source::Pipe,
+                (true, Some(size)) => Source::Terminal(size),
+            };
             let (of, host) = (rank.rank as usize, &self.setup.name);
             match start::start(&world.common, 0, of, &place, program, source, host) {
                 Ok((started, pipe)) => self.take_in(world.number, rank, started, pipe)?,
                 Err(e) => {
-                    self.refuse(&e);
+                    self.refuse(number, &e);
                     return Ok(());
                 }
             }
@@ -296,6 +308,9 @@ impl Daemon {
             super::watch_once(&self.epoll, &input.pipe, EpollFlags::EPOLLOUT, Token::Input(slot))?;
         }
         if broken || (input.ends && !left) {
+            if !broken {
+                end_of_input(&input.pipe);
+            }
             here.input = None;
         }
         if taken > 0 {

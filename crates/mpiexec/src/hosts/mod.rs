@@ -31,6 +31,8 @@ pub struct Host {
 pub struct Placement {
     /// The hosts that have ranks, in order.
     pub hosts: Vec<Host>,
+    /// The others that were named: they take what ranks spawn.
+    pub spare: Vec<Host>,
     /// Program and host of each rank.
     pub ranks: Vec<(usize, usize)>,
 }
@@ -57,10 +59,16 @@ pub fn placement(job: &Job, own: &str, processors: usize) -> Result<Placement, U
     let programs = wanted.iter().enumerate().flat_map(|(at, w)| std::iter::repeat_n(at, w.count));
     // Hosts without a rank are not bothered.
     let mut number = vec![None; all.len()];
-    let mut used = Vec::new();
-    for (at, host) in all.iter().enumerate().filter(|(at, _)| placed.contains(at)) {
-        number[at] = Some(used.len());
-        used.push(host.clone());
+    let (mut used, mut spare) = (Vec::new(), Vec::new());
+    let mut has_ranks = vec![false; all.len()];
+    placed.iter().for_each(|at| has_ranks[*at] = true);
+    for (at, host) in all.iter().enumerate() {
+        if has_ranks[at] {
+            number[at] = Some(used.len());
+            used.push(host.clone());
+        } else {
+            spare.push(host.clone());
+        }
     }
     let ranks: Vec<(usize, usize)> =
         programs.zip(placed).filter_map(|(program, host)| Some((program, number[host]?))).collect();
@@ -71,7 +79,7 @@ pub fn placement(job: &Job, own: &str, processors: usize) -> Result<Placement, U
             return Err(UsageError::new(format!("{here} ranks on {}: at most {most}", host.name)));
         }
     }
-    Ok(Placement { hosts: used, ranks })
+    Ok(Placement { hosts: used, spare, ranks })
 }
 
 /// All hosts, and for each program those that it may use.
@@ -184,7 +192,8 @@ fn check(job: &Job, all: &[Host], wanted: &[Wanted]) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn places(host: &Host) -> String {
+/// How much room it has, in words.
+pub fn places(host: &Host) -> String {
     let (n, s) = (host.room.slots, if host.room.slots == 1 { "" } else { "s" });
     if host.here { format!("{n} processor{s}") } else { format!("{n} slot{s}") }
 }

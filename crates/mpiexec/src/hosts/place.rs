@@ -42,7 +42,20 @@ pub struct NoRoom {
 /// # Errors
 /// [`NoRoom`].
 pub fn place(rooms: &[Room], wanted: &[Wanted], order: Order) -> Result<Vec<usize>, NoRoom> {
-    let mut used = vec![0; rooms.len()];
+    place_beside(rooms, vec![0; rooms.len()], wanted, order)
+}
+
+/// As [`place`], where the hosts have ranks already, so many each.
+///
+/// # Errors
+/// [`NoRoom`].
+pub fn place_beside(
+    rooms: &[Room],
+    mut used: Vec<usize>,
+    wanted: &[Wanted],
+    order: Order,
+) -> Result<Vec<usize>, NoRoom> {
+    used.resize(rooms.len(), 0);
     let mut all = Vec::new();
     for (program, wanted) in wanted.iter().enumerate() {
         let placed = one(rooms, &mut used, wanted, order);
@@ -113,6 +126,16 @@ mod tests {
         assert_eq!(place(&rooms(&[2, 1]), &wanted, Order::Slots), Ok(vec![0, 0, 1]));
         let wanted = [Wanted { count: 1, hosts: vec![1] }, Wanted { count: 2, hosts: vec![0] }];
         assert_eq!(place(&rooms(&[2, 1]), &wanted, Order::Slots), Ok(vec![1, 0, 0]));
+    }
+
+    #[test]
+    fn those_who_come_later_fill_what_is_left() {
+        let beside = |slots: &[usize], used: &[usize], count| {
+            place_beside(&rooms(slots), used.to_vec(), &all(count, slots.len()), Order::Slots).unwrap()
+        };
+        assert_eq!(beside(&[2, 2], &[2, 1], 1), [1]);
+        assert_eq!(beside(&[2, 2], &[1, 0], 4), [0, 1, 1, 0]);
+        assert_eq!(beside(&[1, 1], &[3, 1], 1), [1], "whoever has less takes it");
     }
 
     #[test]

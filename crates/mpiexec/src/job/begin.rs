@@ -4,6 +4,7 @@ use super::end::End;
 use super::input::{self, Feeder};
 use super::start::{self, Rank};
 use super::streams::{self, Streams};
+use super::terminal::Raw;
 use super::world::{self, Phase};
 use super::{Running, turn};
 use crate::error::LaunchError;
@@ -30,13 +31,13 @@ impl Running<'_> {
         for (rank, place) in self.plan.ranks.iter().enumerate() {
             let Some(program) = self.plan.programs.get(place.program) else { continue };
             if let Some(daemon) = self.fleet.daemon_of(place.host) {
-                self.take_in(Rank::far(0, rank, place, daemon))?;
+                self.take_in(Rank::planned(0, rank, place, Some(daemon)))?;
                 if input::reads(self.job.stdin, rank) {
                     pipes.push(self.open_inlet(rank)?);
                 }
                 continue;
             }
-            let source = input::source(self.job.stdin, rank);
+            let source = input::source(self.job.stdin, self.terminal, rank);
             let common = &self.worlds[0].common;
             let (started, pipe) = start::start(common, 0, rank, place, program, source, &self.plan.host)?;
             pipes.extend(pipe);
@@ -57,6 +58,7 @@ impl Running<'_> {
         }
         if !pipes.is_empty() {
             let stdin = streams::standard_input();
+            self.raw = self.terminal.and_then(|_| Raw::begin(stdin));
             self.feeder = Some(Feeder::new(stdin, pipes));
             self.pump()?;
         }
@@ -83,6 +85,14 @@ impl Running<'_> {
     /// A rank has been started: it is one of the job from now on.
     pub(super) fn take_in(&mut self, rank: Rank) -> Result<(), LaunchError> {
         let slot = self.ranks.len();
+        self.alive += 1;
+        self.ranks.push(rank);
+        self.note_started(slot)
+    }
+
+    /// A rank that was only planned runs.
+    pub(super) fn note_started(&mut self, slot: usize) -> Result<(), LaunchError> {
+        let Some(rank) = self.ranks.get(slot) else { return Ok(()) };
         let is_child = !rank.foreign && rank.far.is_none();
         if let Some(guard) = self.guard.as_mut().filter(|_| is_child) {
             guard.add(rank.pid);
@@ -94,8 +104,6 @@ impl Running<'_> {
         if is_child {
             self.by_pid.insert(rank.pid, slot);
         }
-        self.alive += 1;
-        self.ranks.push(rank);
         self.watch_rank(slot)
     }
 }
@@ -105,11 +113,7 @@ pub fn world(job: &Job, plan: &Plan, id: &str, size: usize) -> Result<Vec<Welcom
     let secret = mpi_pmi::random_bytes().map_err(random_failed)?;
     let several = job.programs.len() > 1;
     let node_processors = plan.processors_used() as u32;
-    let slots = |host: &crate::hosts::Host| if host.here { plan.processors.len() } else { host.room.slots };
-    let universe: usize = match plan.hosts.is_empty() {
-        true => plan.processors.len(),
-        false => plan.hosts.iter().map(slots).sum(),
-    };
+    let universe = universe_size(plan, size);
     let welcome = |rank: usize| {
         let place = plan.ranks.get(rank);
         let processors = place.and_then(|place| place.processors.as_ref()).unwrap_or(&plan.processors);
@@ -126,13 +130,23 @@ pub fn world(job: &Job, plan: &Plan, id: &str, size: usize) -> Result<Vec<Welcom
             // What only a host's daemon knows, it will say.
             node_processors,
             own_processors: processors.len() as u32,
-            multihost: plan.hosts.len() > 1,
+            multihost: plan.used > 1,
             appnum: place.filter(|_| several).map(|place| place.program as i32),
-            universe_size: Some(size.max(universe) as u32),
+            universe_size: Some(universe),
             parent: None,
         }
     };
     Ok((0..size).map(welcome).collect())
+}
+
+/// The processes that the job is meant to have at most, spawned ones included.
+pub fn universe_size(plan: &Plan, size: usize) -> u32 {
+    let slots = |host: &crate::hosts::Host| if host.here { plan.processors.len() } else { host.room.slots };
+    let universe = match plan.hosts.is_empty() {
+        true => plan.processors.len(),
+        false => plan.hosts.iter().map(slots).sum(),
+    };
+    size.max(universe) as u32
 }
 
 /// The node segment, where a second rank can use it.

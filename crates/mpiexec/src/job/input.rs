@@ -23,11 +23,25 @@ pub enum Source {
     Inherit,
     /// A pipe from the feeder.
     Pipe,
+    /// A terminal of its own, of so many rows and columns, for its output too.
+    Terminal((u16, u16)),
 }
 
-/// How `rank` comes by its standard input.
-pub fn source(to: StdinTo, rank: usize) -> Source {
+/// Tells who reads at the other end that nothing more comes. Closing does, but for a terminal: there it is what
+/// one types (twice, for a line that has begun).
+pub fn end_of_input(pipe: &OwnedFd) {
+    const TYPED: &[u8] = &[4, 4];
+    if isatty(pipe).unwrap_or(false) {
+        // Who does not read finds out otherwise.
+        let _ = write(pipe, TYPED);
+    }
+}
+
+/// How `rank` comes by its standard input; `terminal` is the size of the one that it is to have, if it is.
+pub fn source(to: StdinTo, terminal: Option<(u16, u16)>, rank: usize) -> Source {
     match to {
+        _ if !reads(to, rank) => Source::Null,
+        _ if terminal.is_some() => Source::Terminal(terminal.unwrap_or_default()),
         StdinTo::Rank(r) if r == rank => {
             // A rank leads a process group of its own, which a terminal stops when it reads.
             if isatty(std::io::stdin()).unwrap_or(false) { Source::Pipe } else { Source::Inherit }
@@ -109,6 +123,7 @@ impl Feeder {
             }
             if self.ended {
                 // Closing the pipes is the end of file.
+                self.targets.iter().for_each(|target| end_of_input(&target.pipe));
                 self.targets.clear();
                 return WaitsFor::Nothing;
             }

@@ -20,6 +20,7 @@ mod sink;
 mod spawn;
 pub mod start;
 mod streams;
+mod terminal;
 mod turn;
 mod world;
 
@@ -30,7 +31,7 @@ use crate::plan::Plan;
 use crate::report::Reports;
 use crate::settings::Job;
 pub use begin::raise_open_files;
-use begin::{random_failed, segment, take_signals, world};
+use begin::{random_failed, segment, take_signals, universe_size, world};
 use end::Failure;
 use fleet::Fleet;
 use input::Feeder;
@@ -67,7 +68,8 @@ pub fn run(job: &Job, plan: &Plan) -> Result<i32, LaunchError> {
 /// [`LaunchError`]; whatever was started is gone then.
 pub fn serve(job: &Job, plan: &Plan, id: String, socket: OwnedFd, pid: u32) -> Result<i32, LaunchError> {
     finish(Running::new(job, plan, id, 1)?, |running| {
-        running.take_in(start::attach(socket, pid)?)?;
+        let attached = start::attach(socket, pid, running.here)?;
+        running.take_in(attached)?;
         running.all_started = true;
         Ok(())
     })
@@ -111,6 +113,10 @@ struct Running<'a> {
     paused: Vec<(usize, usize)>,
     feeder: Option<Feeder>,
     feeder_waits: input::WaitsFor,
+    /// The size of the terminal that ranks which read get.
+    terminal: Option<(u16, u16)>,
+    /// The launcher's own terminal passes every key on.
+    raw: Option<terminal::Raw>,
     status: Option<i32>,
     /// The status of the first rank that the job went on without.
     first_loss: Option<i32>,
@@ -126,7 +132,7 @@ struct Running<'a> {
 
 impl<'a> Running<'a> {
     fn new(job: &'a Job, plan: &'a Plan, id: String, size: usize) -> Result<Running<'a>, LaunchError> {
-        let far = plan.hosts.iter().filter(|host| !host.here).count().min(job.fan_out as usize);
+        let far = plan.hosts_used().iter().filter(|host| !host.here).count().min(job.fan_out as usize);
         // Ranks elsewhere need nothing here but their files.
         let near = plan.ranks.iter().filter(|place| plan.is_here(place.host)).count();
         let open_files = raise_open_files(if job.output_dir.is_some() { size } else { near }, far)?;
@@ -180,9 +186,9 @@ impl<'a> Running<'a> {
             signals,
             id,
             guard,
-            fleet: Fleet::new(&plan.hosts, job.fan_out, job.silence),
+            fleet: Fleet::new(plan.hosts_used(), job.fan_out, job.silence),
             here,
-            worlds: vec![World::new(server, common, 0..size, Vec::new())],
+            worlds: vec![World::new(server, common, 0..size)],
             links: Links::default(),
             names: Names::default(),
             ranks: Vec::with_capacity(size),
@@ -193,6 +199,8 @@ impl<'a> Running<'a> {
             paused: Vec::new(),
             feeder: None,
             feeder_waits: input::WaitsFor::Nothing,
+            terminal: job.pty.then(terminal::size),
+            raw: None,
             status: None,
             first_loss: None,
             ended_by: None,
@@ -308,6 +316,7 @@ impl<'a> Running<'a> {
             let world = &mut self.worlds[*number];
             world.phase = Phase::Ending { next: Instant::now() + kill_after, killed: false };
             let slots = world.slots.clone();
+            self.abandon(*number);
             for slot in slots {
                 match &abort {
                     Some(abort) if self.phase(slot) != RankPhase::Silent => self.send(slot, abort),
@@ -440,6 +449,7 @@ impl<'a> Running<'a> {
     /// Every rank is gone: the rest of their output, what they left behind, the last lines.
     fn clean_up(&mut self) {
         let abnormal = self.status.is_some_and(|status| status != 0);
+        self.raw = None;
         self.kill_groups(Signal::SIGKILL);
         self.dismiss_hosts();
         if abnormal {

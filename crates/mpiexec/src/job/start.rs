@@ -3,6 +3,7 @@
 use super::control::Control;
 use super::end::End;
 use super::input::Source;
+use super::terminal;
 use crate::error::LaunchError;
 use crate::plan::{Place, Ready};
 use mpi_node::spawn::Inheritance;
@@ -24,7 +25,7 @@ pub struct Common {
     pub size: usize,
     /// Those of them on this machine.
     pub node_size: usize,
-    /// The world has ranks on several hosts.
+    /// The job has several hosts, so that worlds may be, or come to be, on more than one.
     pub several: bool,
     /// The environment to begin with; `None`: the launcher's own.
     pub environment: Option<Vec<(OsString, OsString)>>,
@@ -128,10 +129,10 @@ impl Rank {
         }
     }
 
-    /// A rank that a daemon will start.
-    pub fn far(world: usize, rank: usize, place: &Place, daemon: u32) -> Rank {
-        let far = Far { daemon, inbox: Inbox::default(), processors: Vec::new() };
-        Rank { far: Some(far), ..Rank::new(world, rank as u32, place.program, place.host) }
+    /// A rank that will be started: by a daemon, or here.
+    pub fn planned(world: usize, rank: usize, place: &Place, daemon: Option<u32>) -> Rank {
+        let far = |daemon| Far { daemon, inbox: Inbox::default(), processors: Vec::new() };
+        Rank { far: daemon.map(far), ..Rank::new(world, rank as u32, place.program, place.host) }
     }
 }
 
@@ -156,16 +157,26 @@ pub fn start(
         command.current_dir(wdir);
     }
     environment(&mut command, common, rank, place, program, theirs.as_raw_fd());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(match input {
-        Source::Null => Stdio::null(),
-        Source::Inherit => Stdio::inherit(),
-        Source::Pipe => Stdio::piped(),
-    });
+    let terminal = match input {
+        Source::Terminal(size) => {
+            let opened = terminal::open(size).and_then(|terminal| terminal.given_to(&mut command));
+            Some(opened.map_err(LaunchError::system(format!("a terminal for rank {rank}")))?)
+        }
+        _ => None,
+    };
+    if terminal.is_none() {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(match input {
+            Source::Inherit => Stdio::inherit(),
+            Source::Pipe => Stdio::piped(),
+            Source::Null | Source::Terminal(_) => Stdio::null(),
+        });
+    }
     let segment = common.segment.as_ref().map(AsRawFd::as_raw_fd);
     let records = common.records.as_ref().map(AsRawFd::as_raw_fd);
     Inheritance {
         keep: [Some(theirs.as_raw_fd()), segment, records].into_iter().flatten().collect(),
         own_group: true,
+        own_terminal: terminal.is_some(),
         die_with_parent: true,
         processors: place.processors.clone(),
         open_files: common.open_files,
@@ -176,8 +187,18 @@ pub fn start(
     let pipe = |fd: Option<OwnedFd>| -> Result<Option<OwnedFd>, LaunchError> {
         fd.map(nonblocking).transpose().map_err(LaunchError::system("streams of a rank"))
     };
-    let streams = [pipe(child.stdout.take().map(Into::into))?, pipe(child.stderr.take().map(Into::into))?];
-    let stdin = pipe(child.stdin.take().map(Into::into))?;
+    // The child has the terminal's other side now: the command's copies go, so that its end is seen.
+    drop(command);
+    let (streams, stdin) = match terminal {
+        Some(ours) => {
+            let keyboard = ours.try_clone().map_err(LaunchError::system("terminal of a rank"))?;
+            ([pipe(Some(ours))?, None], pipe(Some(keyboard))?)
+        }
+        None => (
+            [pipe(child.stdout.take().map(Into::into))?, pipe(child.stderr.take().map(Into::into))?],
+            pipe(child.stdin.take().map(Into::into))?,
+        ),
+    };
     let control = Some(Control::new(ours));
     let pid = child.id();
     let started = Rank::new(world, rank as u32, place.program, place.host);
@@ -189,11 +210,11 @@ pub fn start(
 ///
 /// # Errors
 /// The socket cannot be used.
-pub fn attach(socket: OwnedFd, pid: u32) -> Result<Rank, LaunchError> {
+pub fn attach(socket: OwnedFd, pid: u32, host: usize) -> Result<Rank, LaunchError> {
     let socket = UnixStream::from(socket);
     socket.set_nonblocking(true).map_err(LaunchError::system("control channel of a rank"))?;
     let control = Some(Control::new(socket));
-    Ok(Rank { foreign: true, pid, control, ..Rank::new(0, 0, 0, 0) })
+    Ok(Rank { foreign: true, pid, control, ..Rank::new(0, 0, 0, host) })
 }
 
 fn environment(

@@ -3,7 +3,7 @@
 
 use super::end::Failure;
 use super::start::{Common, Rank};
-use crate::plan::Ready;
+use crate::plan::{Place, Ready, Wanted};
 use mpi_pmi::server::Server;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -28,14 +28,26 @@ pub struct World {
     pub common: Common,
     /// Its ranks among all processes of the job.
     pub slots: Range<usize>,
-    /// Its programs, where it was spawned.
-    pub programs: Vec<Ready>,
+    /// What it is made of, where it was spawned; the first one is what the plan says.
+    pub spawned: Option<Spawned>,
     /// How far it has come.
     pub phase: Phase,
     /// Failures that are not decided yet.
     pub failures: Vec<Failure>,
     /// Who waits for it to have started.
     pub awaited: Option<Awaited>,
+}
+
+/// What a spawned world is made of.
+pub struct Spawned {
+    /// Its programs; of one that no rank of this machine runs, the path is only its name.
+    pub programs: Vec<Ready>,
+    /// The same for other hosts.
+    pub wanted: Vec<Wanted>,
+    /// Where its ranks go.
+    pub places: Vec<Place>,
+    /// Daemons that do not have what they need for it.
+    pub unprepared: BTreeSet<u32>,
 }
 
 /// A request to spawn that is not answered yet.
@@ -49,9 +61,9 @@ pub struct Awaited {
 
 impl World {
     /// A world that is about to start.
-    pub fn new(server: Server, common: Common, slots: Range<usize>, programs: Vec<Ready>) -> World {
-        let (phase, failures, awaited) = (Phase::Running, Vec::new(), None);
-        World { server, common, slots, programs, phase, failures, awaited }
+    pub fn new(server: Server, common: Common, slots: Range<usize>) -> World {
+        let (spawned, phase, failures, awaited) = (None, Phase::Running, Vec::new(), None);
+        World { server, common, slots, spawned, phase, failures, awaited }
     }
 }
 
