@@ -132,13 +132,13 @@ pub fn a_cable_pulled_in_mid_job() -> Result<(), String> {
     let mut job = start(&hosts, "talks", &[]);
     let mut out = BufReader::new(job.stdout.take().expect("a pipe"));
     let mut line = String::new();
-    out.read_line(&mut line).map_err(|e| e.to_string())?;
-    if line != "up\n" {
+    if out.read_line(&mut line).is_err() || line != "up\n" {
         return Err(format!("{line:?}: {}", end(job, Instant::now()).err));
     }
     let begun = Instant::now();
-    ip(&format!("-n {} link set v0 down", hosts.names()[0]))?;
+    let pulled = ip(&format!("-n {} link set v0 down", hosts.names()[0]));
     let ended = end(job, begun);
+    pulled?;
     // Which of the two misses the other first is a matter of who sent last.
     let names_a_peer = ["rank 0", "rank 1"].iter().any(|rank| ended.err.contains(rank));
     let says_how = ["timed out", "unreachable", "No route", "lost"].iter().any(|how| ended.err.contains(how));

@@ -117,9 +117,11 @@ impl Running<'_> {
         let most = |host: &Host| if self.job.ppn.is_some() { usize::MAX } else { host.room.most };
         let rooms: Vec<Room> =
             all.iter().map(|host| Room { slots: host.room.slots.max(1), most: most(host) }).collect();
-        let mut used = vec![0; all.len()];
+        let mut used = vec![0usize; all.len()];
         for rank in self.ranks.iter().filter(|rank| rank.end.is_none()) {
-            used.get_mut(rank.host).map(|used: &mut usize| *used += 1);
+            if let Some(used) = used.get_mut(rank.host) {
+                *used += 1;
+            }
         }
         let order = if self.job.map_by == MapBy::Node { Order::Nodes } else { Order::Slots };
         let mut placed = Vec::new();
