@@ -58,7 +58,7 @@ fn the_launchers_terminal_is_as_before_in_the_end() {
     }
     let mpiexec = common::mpiexec().display().to_string();
     let line = format!(
-        "stty rows 33 cols 77; {mpiexec} -q -n 2 --pty sh -c 'test -t 0 && stty size && read x && echo got $x'; \
+        "stty rows 33 cols 77; {mpiexec} -q -n 1 --pty sh -c 'test -t 0 && stty size && read x && echo got $x'; \
          stty -a | grep -o -e '-\\?icanon' -e '-\\?isig' -e '-\\?echo '"
     );
     let mut script = std::process::Command::new("script");
