@@ -53,7 +53,13 @@ impl BtlRx for Rx {
         let n = self.net.lock().nodes.len();
         let first = self.net.lock().rng.below(n as u64) as usize;
         let mut left = budget;
-        for peer in (0..n).map(|i| (first + i) % n) {
+        let (mut before, mut peers): (Vec<usize>, Vec<usize>) = {
+            let state = self.net.lock();
+            let some = state.inbound(self.me).filter(|(_, link)| !link.items.is_empty());
+            some.map(|(from, _)| from).partition(|from| *from < first)
+        };
+        peers.append(&mut before);
+        for peer in peers {
             while left > 0 {
                 match self.step(peer, sink) {
                     None => break,
@@ -93,7 +99,8 @@ impl BtlRx for Rx {
 
     fn revoke(&mut self, bulk: BulkId) {
         let mut state = self.net.lock();
-        for from in 0..state.nodes.len() {
+        let peers: Vec<usize> = state.inbound(self.me).map(|(from, _)| from).collect();
+        for from in peers {
             if let Some(What::Message(m)) = state.link(from, self.me).items.front_mut().map(|i| &mut i.what) {
                 let mine = matches!(m.goes, Goes::Direct(b, _) | Goes::Chunks(b) if b == bulk);
                 if mine {
@@ -125,7 +132,7 @@ impl Rx {
                         let link = state.link(self.me, to);
                         (link.refused, link.notified) = (false, false);
                         let me = &state.nodes[self.me];
-                        if me.down[to].is_some() { None } else { me.names[to] }
+                        if me.down.contains_key(&to) { None } else { me.names.get(&to).copied() }
                     };
                     if let Some(ep) = name {
                         sink.writable(ep);
@@ -146,8 +153,8 @@ impl Rx {
         let mut done = Vec::new();
         {
             let mut state = self.net.lock();
-            for to in 0..state.nodes.len() {
-                let Some(ep) = state.nodes[self.me].names[to] else { continue };
+            let names: Vec<_> = state.nodes[self.me].names.iter().map(|(to, ep)| (*to, *ep)).collect();
+            for (to, ep) in names {
                 if !state.rng.chance(200) {
                     continue;
                 }
@@ -176,7 +183,7 @@ impl Rx {
                 let mut state = self.net.lock();
                 let me = &mut state.nodes[self.me];
                 me.eps.insert(ep, peer);
-                me.names[peer] = Some(ep);
+                me.names.insert(peer, ep);
                 Some(0)
             }
             Step::Begin { ep, header, have } => {
@@ -229,7 +236,7 @@ impl State {
         if item.due > now || matches!(&item.what, What::Message(m) if m.held) {
             return None;
         }
-        let Some(ep) = self.nodes[me].names[from] else {
+        let Some(&ep) = self.nodes[me].names.get(&from) else {
             return Some(Step::Introduce { rank: from as u32 });
         };
         let pieces = self.config.pieces;
@@ -300,7 +307,7 @@ impl State {
         link.bytes -= len;
         link.items.pop_front();
         if let Some(op) = lent {
-            if let Some(ep) = self.nodes[from].names[me] {
+            if let Some(&ep) = self.nodes[from].names.get(&me) {
                 self.notify(from, true, Notice::Completed(ep, op, Ok(())));
             }
         }
@@ -315,10 +322,10 @@ impl State {
             Down::Goodbye => "the peer said goodbye".to_owned(),
             Down::Reset(s) | Down::Protocol(s) | Down::Unreachable(s) => s.clone(),
         };
-        if self.nodes[me].down[from].is_some() {
+        if self.nodes[me].down.contains_key(&from) {
             return Some(Step::Quietly);
         }
-        self.nodes[me].down[from] = Some(fact.clone());
+        self.nodes[me].down.insert(from, fact.clone());
         // Memory that is still lent goes back now, so nothing behind it may stay under way.
         let first_lent = self
             .link(me, from)
@@ -328,7 +335,7 @@ impl State {
         if let Some(keep) = first_lent {
             self.orphan(me, from, keep);
         }
-        let mut failed = std::mem::take(&mut self.nodes[me].orphans[from]);
+        let mut failed = self.nodes[me].orphans.remove(&from).unwrap_or_default();
         let node = &mut self.nodes[me];
         node.regions.retain(|_, r| {
             if r.ep == ep {

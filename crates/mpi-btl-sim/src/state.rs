@@ -3,7 +3,7 @@
 use crate::{Rng, SimConfig, memory};
 use mpi_btl::{BulkId, Down, Ep, OpId, Span};
 use mpi_wire::Header;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -102,15 +102,15 @@ pub(crate) struct Node {
     pub alive: bool,
     taken: bool,
     pub eps: BTreeMap<Ep, usize>,
-    pub names: Vec<Option<Ep>>,
+    pub names: BTreeMap<usize, Ep>,
     /// Peers that were reported down.
-    pub down: Vec<Option<String>>,
+    pub down: BTreeMap<usize, String>,
     /// Peers that this node said goodbye to.
-    pub closed: Vec<bool>,
+    pub closed: BTreeSet<usize>,
     pub notices: VecDeque<(u64, Notice)>,
     pub regions: BTreeMap<u64, Region>,
     /// Operations to report as failed when the peer goes down.
-    pub orphans: Vec<Vec<OpId>>,
+    pub orphans: BTreeMap<usize, Vec<OpId>>,
     pub doorbell: Arc<AtomicU32>,
 }
 
@@ -119,7 +119,8 @@ pub(crate) struct State {
     pub rng: Rng,
     pub now: u64,
     pub nodes: Vec<Node>,
-    links: Vec<Link>,
+    /// By receiver, then sender; those that something was ever sent over.
+    links: BTreeMap<(usize, usize), Link>,
     /// A connection between the pair exists (or is being made): time from which it carries.
     connected: BTreeMap<(usize, usize), u64>,
     pub next_region: u64,
@@ -133,12 +134,12 @@ impl State {
             alive: true,
             taken: false,
             eps: BTreeMap::new(),
-            names: vec![None; n],
-            down: vec![None; n],
-            closed: vec![false; n],
+            names: BTreeMap::new(),
+            down: BTreeMap::new(),
+            closed: BTreeSet::new(),
             notices: VecDeque::new(),
             regions: BTreeMap::new(),
-            orphans: vec![Vec::new(); n],
+            orphans: BTreeMap::new(),
             doorbell: Arc::new(AtomicU32::new(0)),
         };
         State {
@@ -146,7 +147,7 @@ impl State {
             rng: Rng::new(seed),
             now: 0,
             nodes: (0..n).map(node).collect(),
-            links: (0..n * n).map(|_| Link::default()).collect(),
+            links: BTreeMap::new(),
             connected: BTreeMap::new(),
             next_region: 1,
             digest: seed,
@@ -161,8 +162,12 @@ impl State {
     }
 
     pub fn link(&mut self, from: usize, to: usize) -> &mut Link {
-        let n = self.nodes.len();
-        &mut self.links[from * n + to]
+        self.links.entry((to, from)).or_default()
+    }
+
+    /// Everything that was ever sent to a node, by sender.
+    pub fn inbound(&self, to: usize) -> impl Iterator<Item = (usize, &Link)> {
+        self.links.range((to, 0)..=(to, usize::MAX)).map(|((_, from), link)| (*from, link))
     }
 
     /// Folds something observable into the digest.
@@ -231,9 +236,9 @@ impl State {
                 next = Some(next.map_or(due, |t: u64| t.min(due)));
             }
         };
-        for (at, link) in self.links.iter().enumerate() {
+        for ((to, _), link) in &self.links {
             if let Some(item) = link.items.front().filter(|i| !is_held(i)) {
-                if self.nodes[at % n].alive {
+                if self.nodes[*to].alive {
                     consider(item.due);
                 }
             }
@@ -256,23 +261,16 @@ impl State {
 
     /// Something waits for node `at` to poll.
     pub fn has_due(&self, at: usize) -> bool {
-        let n = self.nodes.len();
         let now = self.now;
         self.nodes[at].notices.front().is_some_and(|(due, _)| *due <= now)
-            || (0..n).any(|from| {
-                self.links[from * n + at].items.front().is_some_and(|i| i.due <= now && !is_held(i))
-            })
+            || self
+                .inbound(at)
+                .any(|(_, link)| link.items.front().is_some_and(|i| i.due <= now && !is_held(i)))
     }
 
     pub fn in_flight(&self) -> usize {
-        let n = self.nodes.len();
-        let queued: usize = self
-            .links
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| self.nodes[at % n].alive)
-            .map(|(_, link)| link.items.len())
-            .sum();
+        let alive = self.links.iter().filter(|((to, _), _)| self.nodes[*to].alive);
+        let queued: usize = alive.map(|(_, link)| link.items.len()).sum();
         let noticed: usize = self.nodes.iter().filter(|n| n.alive).map(|n| n.notices.len()).sum();
         queued + noticed
     }
@@ -298,7 +296,7 @@ impl State {
                     m.body = Stored::Own(m.body.read(0, m.body.len()));
                 }
             }
-            if self.is_connected(dead, peer) && self.nodes[peer].down[dead].is_none() {
+            if self.is_connected(dead, peer) && !self.nodes[peer].down.contains_key(&dead) {
                 let why = Down::Reset(format!("endpoint {dead} was killed"));
                 self.push(dead, peer, What::End(why));
             }
@@ -320,7 +318,7 @@ impl State {
         link.bytes = link.items.iter().map(item_len).sum();
         for item in gone {
             if let What::Message(Message { body: Stored::Lent(_, op), .. }) = item.what {
-                self.nodes[from].orphans[to].push(op);
+                self.nodes[from].orphans.entry(to).or_default().push(op);
             }
         }
     }

@@ -31,7 +31,7 @@ impl BtlTx for Tx {
         }
         let me = &mut state.nodes[self.me];
         me.eps.insert(peer.ep, to);
-        me.names[to] = Some(peer.ep);
+        me.names.insert(to, peer.ep);
         Ok(())
     }
 
@@ -93,7 +93,8 @@ impl BtlTx for Tx {
 
     fn flush(&mut self) {
         let mut state = self.net.lock();
-        for to in 0..state.nodes.len() {
+        let peers: Vec<usize> = state.nodes[self.me].names.keys().copied().collect();
+        for to in peers {
             release(&mut state, self.me, to);
         }
     }
@@ -166,10 +167,10 @@ impl BtlTx for Tx {
     fn close(&mut self, ep: Ep) {
         let mut state = self.net.lock();
         let Some(&to) = state.nodes[self.me].eps.get(&ep) else { return };
-        if !state.nodes[self.me].alive || state.nodes[self.me].closed[to] {
+        if !state.nodes[self.me].alive || state.nodes[self.me].closed.contains(&to) {
             return;
         }
-        state.nodes[self.me].closed[to] = true;
+        state.nodes[self.me].closed.insert(to);
         release(&mut state, self.me, to);
         // A pair that never spoke has no connection to say goodbye on.
         if state.nodes[to].alive && state.is_connected(self.me, to) {
@@ -187,9 +188,9 @@ fn target(state: &State, me: usize, ep: Ep) -> Result<usize, SendError> {
     match node.eps.get(&ep) {
         _ if !node.alive => gone("this endpoint was killed"),
         None => gone("no peer was connected under this number"),
-        Some(&to) => match &node.down[to] {
+        Some(&to) => match node.down.get(&to) {
             Some(why) => gone(why),
-            None if node.closed[to] => gone("this side said goodbye"),
+            None if node.closed.contains(&to) => gone("this side said goodbye"),
             None => Ok(to),
         },
     }
@@ -218,7 +219,7 @@ fn send_to_the_dead(state: &mut State, me: usize, to: usize, body: Stored) -> Se
     }
     match body {
         Stored::Lent(_, op) => {
-            state.nodes[me].orphans[to].push(op);
+            state.nodes[me].orphans.entry(to).or_default().push(op);
             Sent::Pending
         }
         Stored::Own(_) => Sent::Done,
