@@ -178,7 +178,12 @@ impl Out {
                     break;
                 }
             }
-            match sys::send(socket, &pieces[..count]) {
+            // A lone buffer, which is what a few small messages are, goes by the shorter call.
+            let sent = match (self.parts.front(), count) {
+                (Some(Part::Own { buffer, at }), 1) => sys::send_one(socket, &buffer[*at..*at + total]),
+                _ => sys::send(socket, &pieces[..count]),
+            };
+            match sent {
                 Ok(sent) => {
                     self.advance(sent, done, spare);
                     if sent < total {

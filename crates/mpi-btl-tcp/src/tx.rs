@@ -267,15 +267,23 @@ fn send_direct(
     whole: &mut Vec<u8>,
 ) -> io::Result<usize> {
     let total = head.len() + body.len();
-    if let (Body::Bytes(bytes), false) = (body, more || total > ONE_PIECE_BYTES) {
-        // Copying costs less than a second piece in the kernel.
-        whole.clear();
-        whole.extend_from_slice(head);
-        whole.extend_from_slice(bytes);
-        return match sys::send_one(socket, whole) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
-            result => result,
+    if !more && total <= ONE_PIECE_BYTES {
+        let parts: Option<[&[u8]; 2]> = match body {
+            Body::Bytes(a) => Some([a, &[]]),
+            Body::Two(a, b) => Some([a, b]),
+            Body::Lent(..) => None,
         };
+        if let Some([a, b]) = parts {
+            // Copying costs less than a second piece in the kernel.
+            whole.clear();
+            whole.extend_from_slice(head);
+            whole.extend_from_slice(a);
+            whole.extend_from_slice(b);
+            return match sys::send_one(socket, whole) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                result => result,
+            };
+        }
     }
     let split = !more && total >= 2 * FIRST_PIECE_BYTES;
     let mut sent = 0;
