@@ -71,6 +71,9 @@ pub struct Limits {
     /// Peers may fail while the job goes on: collectives and receives from any source that could wait for one that
     /// has failed end with an error.
     pub recovery: bool,
+    /// A thread of its own makes progress while the rank computes. Without, calls alone do: for thousands of engines in
+    /// one process.
+    pub helper: bool,
 }
 
 impl Default for Limits {
@@ -81,6 +84,7 @@ impl Default for Limits {
             lend_in_burst_bytes: limits::LEND_IN_BURST_BYTES,
             blocked_report: limits::BLOCKED_REPORT_TIME,
             recovery: false,
+            helper: true,
         }
     }
 }

@@ -44,12 +44,13 @@ impl Engine {
     /// Makes an engine. The calling thread is favoured: it enters without a locked instruction.
     pub fn new(mut cfg: EngineConfig) -> Arc<Engine> {
         let core = Core::new(&mut cfg);
+        let helper = cfg.limits.helper;
         let descriptors = core.rx.iter().filter_map(|rx| rx.service_descriptor()).collect();
         let shared = Arc::new(Shared {
             lock: BiasedLock::new(core),
             spin: cfg.spin,
             hooks: cfg.hooks,
-            helper: Helper::new(descriptors),
+            helper: Helper::new(descriptors, helper),
             closed: AtomicBool::new(false),
         });
         shared.helper.belongs_to(&shared);

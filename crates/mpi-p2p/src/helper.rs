@@ -30,9 +30,10 @@ pub(crate) struct Helper {
 }
 
 impl Helper {
-    pub fn new(descriptors: Vec<RawFd>) -> Helper {
+    /// `wanted`: else it is over before it has begun.
+    pub fn new(descriptors: Vec<RawFd>, wanted: bool) -> Helper {
         Helper {
-            state: AtomicU32::new(NONE),
+            state: AtomicU32::new(if wanted { NONE } else { STOP }),
             parker: Parker::new(),
             thread: Mutex::new(None),
             engine: Mutex::new(Weak::new()),

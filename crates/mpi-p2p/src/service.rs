@@ -185,7 +185,22 @@ impl Engine {
         peer: Option<u32>,
         f: impl FnMut(&mut Port<'_>) -> Option<R>,
     ) -> R {
-        let core = self.enter();
+        self.wait_after(cx, |_| (), || op, peer, f)
+    }
+
+    /// As [`with_port`](Engine::with_port) with `first` and then [`wait_for`](Engine::wait_for), with nothing between.
+    /// `op` is asked when a report is made.
+    #[inline]
+    pub fn wait_after<R>(
+        &self,
+        cx: &Context,
+        first: impl FnOnce(&mut Port<'_>),
+        op: impl Fn() -> &'static str,
+        peer: Option<u32>,
+        f: impl FnMut(&mut Port<'_>) -> Option<R>,
+    ) -> R {
+        let mut core = self.enter();
+        first(&mut Port { state: &mut core.state, face: &cx.face, aside: false });
         self.wait_until(core, ForPort { face: &cx.face, op, peer, f })
     }
 
@@ -199,7 +214,7 @@ impl Engine {
         f: impl FnMut(&mut Port<'_>) -> Option<R>,
         sleep: &dyn Fn(std::time::Duration),
     ) -> R {
-        self.wait_outside(ForPort { face: &cx.face, op, peer, f }, sleep)
+        self.wait_outside(ForPort { face: &cx.face, op: || op, peer, f }, sleep)
     }
 
     /// True when memory can be shared with the process behind `ep`: it is on this machine, and the
@@ -246,14 +261,14 @@ impl Engine {
 }
 
 /// Something that a service brings about.
-struct ForPort<'a, F> {
+struct ForPort<'a, N, F> {
     face: &'a Face,
-    op: &'static str,
+    op: N,
     peer: Option<u32>,
     f: F,
 }
 
-impl<R, F: FnMut(&mut Port<'_>) -> Option<R>> Wait for ForPort<'_, F> {
+impl<R, N: Fn() -> &'static str, F: FnMut(&mut Port<'_>) -> Option<R>> Wait for ForPort<'_, N, F> {
     type Result = R;
     #[inline]
     fn done(&mut self, state: &mut State) -> Option<R> {
@@ -264,7 +279,7 @@ impl<R, F: FnMut(&mut Port<'_>) -> Option<R>> Wait for ForPort<'_, F> {
         true
     }
     fn facts(&self, state: &State) -> Blocked {
-        let mut b = state.facts_on(self.op, self.face.id);
+        let mut b = state.facts_on((self.op)(), self.face.id);
         b.peer = self.peer.map(|p| p as i32);
         b.waits_for.extend(self.peer.and_then(|p| self.face.peers.get(p as usize)));
         b

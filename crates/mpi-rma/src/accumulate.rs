@@ -451,6 +451,23 @@ mod tests {
         }
     }
 
+    /// What somebody holds in one neighbourhood stops nobody in another.
+    #[test]
+    fn neighbourhoods_are_locked_apart() {
+        membarrier::register();
+        let board = Board::private(1, 0).unwrap();
+        let mut memory = vec![1_u64; 3 * STRIPE_BYTES / 8];
+        let s = site(&board, &mut memory);
+        let (held, input) = (&board.seat(0).stripes[1], [5_u8; 4]);
+        held.store(77, Relaxed);
+        for offset in [1, STRIPE_BYTES - 4, 2 * STRIPE_BYTES + 3] {
+            // SAFETY: four bytes inside of both.
+            unsafe { s.combine(&Op::Sum, Primitive::U8, offset, 4, input.as_ptr(), None).unwrap() };
+        }
+        assert_eq!((held.load(Relaxed), board.seat(0).stripes[0].load(Relaxed)), (77, 0));
+        const { assert!(STRIPES > 1) };
+    }
+
     #[test]
     fn long_runs_move_over_for_good_and_odd_types_work() {
         membarrier::register();

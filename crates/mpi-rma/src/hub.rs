@@ -1,10 +1,10 @@
 //! What the windows of a communicator share: their messages' way in, and who sits on this node.
 
+use crate::messages::HashMap;
 use crate::window::Inner;
 use mpi_comm::{Comm, SplitKind};
 use mpi_p2p::{Error, Port, Service};
 use mpi_wire::rma::Rma;
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// One per communicator that has, or had, a window.

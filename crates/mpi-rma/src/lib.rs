@@ -9,13 +9,15 @@
 //! window grows with the number of ranks; a displacement that a peer sent is used unchecked.
 //!
 //! `unsafe` lives in `board.rs` (typed views of shared memory), `accumulate.rs`, `quick.rs` and `memory.rs` (reading
-//! and writing a target's memory), and in the promises of `create.rs`.
+//! and writing a target's memory), `access.rs` and `combine.rs` (which checked its bounds), `target.rs` (a rank's own), and
+//! in the promises of `create.rs` and `window.rs`.
 #![deny(missing_docs)]
 
 mod access;
 mod accumulate;
 mod attributes;
 mod board;
+mod combine;
 mod create;
 mod encode;
 mod epoch;
@@ -26,9 +28,11 @@ mod lock;
 mod memory;
 mod messages;
 mod quick;
+mod requests;
 mod sync;
 mod target;
 mod wait;
+mod way;
 mod window;
 
 pub use access::Target;

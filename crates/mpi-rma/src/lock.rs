@@ -11,6 +11,9 @@ use mpi_p2p::{Error, ErrorClass, Port, record};
 use mpi_wire::rma::Rma;
 use std::sync::atomic::{Ordering, fence};
 
+/// What a rank that has to wait for a lock is said to be in.
+pub(crate) const LOCK: &str = "lock of a window";
+
 impl LockKind {
     pub(crate) fn entry(self) -> Entry {
         match self {
@@ -256,7 +259,7 @@ impl Inner {
             return Ok(place);
         }
         let result = self.wait_outside(
-            "lock of a window",
+            LOCK,
             Some(target),
             || passive.lock.try_enter(place, me),
             |port| self.dead_holder(seat, port).map(|rank| self.holder_died("lock", target, rank)),

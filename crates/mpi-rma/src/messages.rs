@@ -10,12 +10,13 @@ use crate::window::Inner;
 use mpi_datatype::{Datatype, Op, Primitive, RecvMem, SendBuf};
 use mpi_p2p::{Error, ErrorClass, Port, RequestId, Status};
 use mpi_wire::rma::{RMA_FIXED_MAX_LEN, RUN_LEN, Rma, Runs};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::Ordering;
 
 /// Keys are ranks and own numbers, which nobody chooses to collide.
-type HashMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Spread>>;
+pub(crate) type HashMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Spread>>;
 
 /// Multiplies by the golden ratio, after Knuth.
 #[derive(Default)]
@@ -59,6 +60,8 @@ pub(crate) struct Mail {
     pub fences: HashSet<(u64, u32)>,
     /// Origins that locked this rank's memory by message.
     pub guests: HashMap<u32, Guest>,
+    /// Targets that said that what they were asked waits for its lock.
+    queued: Vec<u32>,
 }
 
 struct Pending {
@@ -87,6 +90,22 @@ impl Mail {
     /// Targets that were locked on first use.
     pub fn locked(&self) -> Vec<u32> {
         self.peers.iter().filter(|(_, p)| p.locked).map(|(t, _)| *t).collect()
+    }
+
+    /// A target says that what it was asked waits for its lock.
+    pub fn note_queued(&mut self, target: u32) {
+        if !self.is_queued(target) {
+            self.queued.push(target);
+        }
+    }
+
+    pub fn is_queued(&self, target: u32) -> bool {
+        self.queued.contains(&target)
+    }
+
+    /// Targets that were written to and have not said since that all is done.
+    fn unconfirmed(&self) -> Vec<u32> {
+        self.peers.iter().filter(|(_, p)| p.unconfirmed > 0).map(|(t, _)| *t).collect()
     }
 
     fn number(&mut self) -> u64 {
@@ -157,6 +176,15 @@ impl Inner {
     /// Sends an operation, in as many messages as it takes. Its data have been copied when this returns.
     pub(crate) fn run_errand(&self, e: &Errand<'_>) -> Result<(), Error> {
         self.dirty.store(1, Ordering::Relaxed);
+        let sent = self.send_errand(e);
+        if let (Err(error), true) = (&sent, e.deed.reads()) {
+            // The caller takes its memory back: what a first part brings must not be put there.
+            self.give_up_on(e.target, error);
+        }
+        sent
+    }
+
+    fn send_errand(&self, e: &Errand<'_>) -> Result<(), Error> {
         if e.bytes <= SMALL_MAX_BYTES && self.run_small(e)? {
             return Ok(());
         }
@@ -197,7 +225,7 @@ impl Inner {
     /// was sent.
     fn run_small(&self, e: &Errand<'_>) -> Result<bool, Error> {
         let mut runs = Vec::with_capacity(2 * RUN_LEN);
-        let (mut packed, bytes) = ([0; 2 * SMALL_MAX_BYTES], e.bytes);
+        let (mut packed, bytes) = (None, e.bytes);
         let mut len = bytes;
         match e.deed {
             Deed::CompareAndSwap => {
@@ -213,8 +241,9 @@ impl Inner {
             Some(buf) if !matches!(e.deed, Deed::Get) => match buf.contiguous() {
                 Some(data) if data.len() == len => data,
                 _ => {
-                    buf.pack(0, &mut packed[..len]);
-                    &packed[..len]
+                    let packed = &mut packed.insert([0; 2 * SMALL_MAX_BYTES])[..len];
+                    buf.pack(0, packed);
+                    packed
                 }
             },
             _ => &[],
@@ -265,15 +294,18 @@ impl Inner {
         data: &[u8],
     ) -> Result<(), Error> {
         let mut head = Vec::with_capacity(64);
+        let reads = e.deed.reads();
         let peer = mail.peers.entry(e.target).or_default();
+        // A lone read leaves at once: all that is left to do here is done while it is under way. What follows it is held
+        // back and leaves together; and so is a lone write, whose flush follows.
+        let more = !reads || peer.reads > 0 || peer.unconfirmed > 0;
         let lock = !peer.locked && self.epoch.is_locked_all() && self.seat_of(e.target).is_none();
         if lock && !self.epoch.detail().unchecked {
             Rma::Lock { exclusive: false }.encode_head(&mut head);
-            self.post(port, e, &head, &[])?;
+            self.post(port, e, &head, &[], true)?;
             head.clear();
             peer.locked = true;
         }
-        let reads = e.deed.reads();
         match reads {
             true => peer.reads += 1,
             false => peer.unconfirmed += bytes.max(1),
@@ -288,7 +320,7 @@ impl Inner {
             Deed::CompareAndSwap => Rma::CompareAndSwap { id, at, runs, data },
         };
         message.encode_head(&mut head);
-        if let Err(error) = self.post(port, e, &head, data) {
+        if let Err(error) = self.post(port, e, &head, data, more) {
             if let Some(peer) = mail.peers.get_mut(&e.target) {
                 match reads {
                     true => peer.reads -= 1,
@@ -307,8 +339,15 @@ impl Inner {
         Ok(())
     }
 
-    fn post(&self, port: &mut Port<'_>, e: &Errand<'_>, head: &[u8], data: &[u8]) -> Result<(), Error> {
-        port.send(e.target, self.number as i32, head, data, true).map_err(|error| self.under(e.name, error))
+    fn post(
+        &self,
+        port: &mut Port<'_>,
+        e: &Errand<'_>,
+        head: &[u8],
+        data: &[u8],
+        more: bool,
+    ) -> Result<(), Error> {
+        port.send(e.target, self.number as i32, head, data, more).map_err(|error| self.under(e.name, error))
     }
 
     /// Waits while too much is under way to the target.
@@ -332,15 +371,16 @@ impl Inner {
         if self.dirty.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
-        let open: Vec<u32> = {
-            let mail = self.mail();
-            let open = mail
-                .peers
-                .iter()
-                .filter(|(t, p)| target.is_none_or(|target| target == **t) && p.unconfirmed > 0);
-            open.map(|(t, _)| *t).collect()
+        let confirmed = match target {
+            Some(target) => {
+                let asks = self.mail().peers.get(&target).is_some_and(|p| p.unconfirmed > 0);
+                if asks { self.confirm(op, &[target]) } else { Ok(()) }
+            }
+            None => {
+                let open = self.mail().unconfirmed();
+                self.confirm(op, &open)
+            }
         };
-        let confirmed = self.confirm(op, &open);
         let read = self.await_reads(op, target);
         let mut mail = self.mail();
         let fault = mail.take_fault(target);
@@ -358,6 +398,7 @@ impl Inner {
 
     /// Waits for all data that are being read.
     pub(crate) fn await_reads(&self, op: &'static str, target: Option<u32>) -> Result<(), Error> {
+        let mut first = Ok(());
         loop {
             let next = {
                 let mail = self.mail();
@@ -367,11 +408,12 @@ impl Inner {
                     .filter(|(t, p)| target.is_none_or(|target| target == **t) && p.reads > 0);
                 open.next().map(|(t, _)| *t)
             };
-            let Some(next) = next else { return Ok(()) };
+            let Some(next) = next else { return first };
             let done = |w: &Inner| w.mail().peers.get(&next).is_none_or(|p| p.reads == 0).then_some(());
             if let Err(e) = self.await_word(op, next, done) {
+                // The memory of all reads is the caller's again when this returns: the others are waited for.
                 self.give_up_on(next, &e);
-                return Err(e);
+                first = first.and(Err(e));
             }
         }
     }
@@ -396,8 +438,7 @@ impl Inner {
 
     /// Asks targets whether all is done, all at once, and waits for their word.
     fn confirm(&self, op: &'static str, targets: &[u32]) -> Result<(), Error> {
-        self.ask(op, targets, |id| Rma::Flush { id })?;
-        Ok(())
+        self.ask(op, targets, |id| Rma::Flush { id })
     }
 
     fn ask(
@@ -406,41 +447,66 @@ impl Inner {
         targets: &[u32],
         message: impl Fn(u64) -> Rma<'static>,
     ) -> Result<(), Error> {
-        let mut asked = Vec::with_capacity(targets.len());
-        let mut first = Ok(());
-        self.engine().with_port(&self.cx, |port| {
-            for target in targets {
-                let mut mail = self.mail();
-                let id = mail.number();
-                let mut head = Vec::with_capacity(16);
-                message(id).encode_head(&mut head);
-                match port.send(*target, self.number as i32, &head, &[], false) {
-                    Ok(()) => {
-                        mail.pending.insert(id, Pending { target: *target, read: None });
-                        asked.push((*target, id));
-                    }
-                    Err(e) => {
-                        mail.peers.remove(target);
-                        first = Err(self.under(op, e));
-                    }
-                }
-            }
+        if let [target] = targets {
+            return self.ask_one(op, *target, message);
+        }
+        let asked: Vec<Result<u64, Error>> = self.engine().with_port(&self.cx, |port| {
+            targets.iter().map(|target| self.put_question(port, op, *target, &message)).collect()
         });
-        for (target, id) in asked {
-            let done = |w: &Inner| (!w.mail().pending.contains_key(&id)).then_some(());
-            match self.await_word(op, target, done) {
-                Ok(()) => {
-                    if let Some(peer) = self.mail().peers.get_mut(&target) {
-                        peer.unconfirmed = 0;
-                    }
-                }
-                Err(e) => {
-                    self.give_up_on(target, &e);
-                    first = first.and(Err(e));
-                }
-            }
+        let mut first = Ok(());
+        for (target, id) in targets.iter().zip(asked) {
+            let done = |w: &Inner, id: u64| (!w.mail().pending.contains_key(&id)).then_some(());
+            let word = id.and_then(|id| self.await_word(op, *target, |w| done(w, id)));
+            first = first.and(self.heard(*target, word));
         }
         first
+    }
+
+    fn ask_one(
+        &self,
+        op: &'static str,
+        target: u32,
+        message: impl Fn(u64) -> Rma<'static>,
+    ) -> Result<(), Error> {
+        // No question has the number 0.
+        let (id, refused) = (Cell::new(0), Cell::new(None));
+        let question = |port: &mut Port<'_>| match self.put_question(port, op, target, &message) {
+            Ok(number) => id.set(number),
+            Err(e) => refused.set(Some(e)),
+        };
+        let done = |w: &Inner| (!w.mail().pending.contains_key(&id.get())).then_some(());
+        let word = self.await_word_after(question, op, target, done);
+        self.heard(target, refused.take().map_or(word, Err))
+    }
+
+    /// Sends what a target answers, under the number that is returned.
+    fn put_question(
+        &self,
+        port: &mut Port<'_>,
+        op: &'static str,
+        target: u32,
+        message: &impl Fn(u64) -> Rma<'static>,
+    ) -> Result<u64, Error> {
+        let mut mail = self.mail();
+        let id = mail.number();
+        let mut head = Vec::with_capacity(16);
+        message(id).encode_head(&mut head);
+        port.send(target, self.number as i32, &head, &[], false).map_err(|e| self.under(op, e))?;
+        mail.pending.insert(id, Pending { target, read: None });
+        Ok(id)
+    }
+
+    /// A target's word has come: everything sent to it before is done; or it is gone.
+    fn heard(&self, target: u32, word: Result<(), Error>) -> Result<(), Error> {
+        match &word {
+            Ok(()) => {
+                if let Some(peer) = self.mail().peers.get_mut(&target) {
+                    peer.unconfirmed = 0;
+                }
+            }
+            Err(e) => self.give_up_on(target, e),
+        }
+        word
     }
 
     /// Locks a target by message, without waiting for it.
@@ -471,6 +537,8 @@ impl Inner {
     /// An answer has come.
     pub(crate) fn answered(&self, from: u32, message: Rma<'_>, port: &mut Port<'_>) -> Result<(), String> {
         let mut mail = self.mail();
+        // Whatever it answers, it does so inside of the lock.
+        mail.queued.retain(|target| *target != from);
         let (id, result) = match message {
             Rma::Data { id, data } => (id, Ok(data)),
             Rma::Ack { id } => (id, Ok(&[][..])),

@@ -1,5 +1,5 @@
 //! The shortest way of put, get and accumulate: memory that is mapped here, an epoch on all ranks, one predefined type
-//! on both sides. Everything else, and every error, goes the long way through `access.rs`, which checks again.
+//! on both sides. Everything else, and every error, goes the long way through `access.rs` and `combine.rs`, which check again.
 //! One of the files with `unsafe`.
 //!
 //! These functions are small enough to be compiled into the caller: an operation on one word is some forty

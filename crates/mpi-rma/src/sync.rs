@@ -1,6 +1,7 @@
 //! Active target: fence, and post, start, complete, wait (MPI 5.0, sections 12.5.1 and 12.5.2).
 
 use crate::epoch::{Assert, access};
+use crate::lock::LOCK;
 use crate::window::{Inner, Window};
 use mpi_p2p::{Error, ErrorClass, Port, record};
 use mpi_wire::rma::Rma;
@@ -218,9 +219,23 @@ impl Inner {
         &self,
         op: &'static str,
         peer: u32,
+        f: impl FnMut(&Inner) -> Option<R>,
+    ) -> Result<R, Error> {
+        self.await_word_after(|_| (), op, peer, f)
+    }
+
+    /// The same after `first`, which mostly sends what is answered.
+    #[inline]
+    pub(crate) fn await_word_after<R>(
+        &self,
+        first: impl FnOnce(&mut Port<'_>),
+        op: &'static str,
+        peer: u32,
         mut f: impl FnMut(&Inner) -> Option<R>,
     ) -> Result<R, Error> {
-        self.engine().wait_for(&self.cx, op, Some(peer), |port: &mut Port<'_>| {
+        // Where the lock is not had yet, that is what is waited for, whatever call it is.
+        let waits_in = || if self.mail().is_queued(peer) { LOCK } else { op };
+        self.engine().wait_after(&self.cx, first, waits_in, Some(peer), |port: &mut Port<'_>| {
             if let Some(result) = f(self) {
                 return Some(Ok(result));
             }

@@ -22,6 +22,20 @@ pub(crate) struct Guest {
     /// What came while it waited.
     deferred: VecDeque<Vec<u8>>,
     bytes: usize,
+    /// It knows that it waits.
+    told: bool,
+}
+
+impl Guest {
+    /// Keeps a request until the lock is had.
+    fn defer(&mut self, body: &[u8]) -> Result<(), String> {
+        self.bytes += body.len();
+        if self.bytes > DEFERRED_MAX_BYTES {
+            return Err(format!("{} bytes of requests before its lock was granted", self.bytes));
+        }
+        self.deferred.push_back(body.to_vec());
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,6 +66,7 @@ impl Inner {
             Rma::Complete => *self.mail().completes.entry(from).or_default() += 1,
             Rma::Fence { number, round } => _ = self.mail().fences.insert((number, round)),
             Rma::Look => _ = self.look(port),
+            Rma::Queued => self.mail().note_queued(from),
             _ => return self.request(from, message, body, port),
         }
         Ok(())
@@ -59,24 +74,22 @@ impl Inner {
 
     /// A request, which waits where its origin waits for a lock.
     fn request(&self, from: u32, message: Rma<'_>, body: &[u8], port: &mut Port<'_>) -> Result<(), String> {
+        let (mut standing, mut tell) = (Standing::Inside, false);
         if let Some(guest) = self.mail().guests.get_mut(&from) {
-            match guest.state {
-                Standing::Inside => {}
-                Standing::Waits => {
-                    guest.bytes += body.len();
-                    if guest.bytes > DEFERRED_MAX_BYTES {
-                        return Err(format!("{} bytes of requests before its lock was granted", guest.bytes));
-                    }
-                    guest.deferred.push_back(body.to_vec());
-                    return Ok(());
-                }
-                Standing::Refused(dead) => {
-                    self.refuse(from, message, dead, port);
-                    return Ok(());
-                }
+            standing = guest.state;
+            if standing == Standing::Waits {
+                guest.defer(body)?;
+                // Who waits for an answer is to know what for.
+                tell = answered(message).is_some() && !std::mem::replace(&mut guest.told, true);
             }
         }
-        self.execute(from, message, port)
+        match standing {
+            Standing::Inside => self.execute(from, message, port)?,
+            Standing::Waits if tell => self.answer(from, &Rma::Queued, port),
+            Standing::Waits => {}
+            Standing::Refused(dead) => self.refuse(from, message, dead, port),
+        }
+        Ok(())
     }
 
     fn execute(&self, from: u32, message: Rma<'_>, port: &mut Port<'_>) -> Result<(), String> {
@@ -153,7 +166,8 @@ impl Inner {
                 port.look_again();
             }
         }
-        self.mail().guests.insert(from, Guest { place, state, deferred: VecDeque::new(), bytes: 0 });
+        let guest = Guest { place, state, deferred: VecDeque::new(), bytes: 0, told: false };
+        self.mail().guests.insert(from, guest);
         Ok(())
     }
 
@@ -242,17 +256,10 @@ impl Inner {
     }
 
     fn refuse(&self, to: u32, message: Rma<'_>, dead: u32, port: &mut Port<'_>) {
-        let id = match message {
-            Rma::Unlock { id } => {
-                self.mail().guests.remove(&to);
-                id
-            }
-            Rma::Flush { id }
-            | Rma::Get { id, .. }
-            | Rma::GetAccumulate { id, .. }
-            | Rma::CompareAndSwap { id, .. } => id,
-            _ => 0,
-        };
+        if let Rma::Unlock { .. } = message {
+            self.mail().guests.remove(&to);
+        }
+        let id = answered(message).unwrap_or(0);
         let text = format!("rank {dead} died holding the lock of rank {}'s memory", self.cx.rank());
         self.answer(to, &Rma::Fault { id, class: ErrorClass::ProcFailed as i32, text: &text }, port);
     }
@@ -417,6 +424,18 @@ impl Inner {
         };
         self.each_block(at, runs, None, &mut swap)?;
         Ok(old)
+    }
+}
+
+/// The number under which a request's origin waits for an answer.
+fn answered(request: Rma<'_>) -> Option<u64> {
+    match request {
+        Rma::Unlock { id }
+        | Rma::Flush { id }
+        | Rma::Get { id, .. }
+        | Rma::GetAccumulate { id, .. }
+        | Rma::CompareAndSwap { id, .. } => Some(id),
+        _ => None,
     }
 }
 

@@ -121,6 +121,30 @@ fn groups_may_be_empty_and_exposures_tested() {
     });
 }
 
+/// A lock, an operation and the unlock leave together: an epoch behind an uncontended lock is one round trip.
+#[test]
+fn a_small_epoch_is_one_round_trip() {
+    let config = SimConfig::calm(2);
+    world_of(19, config, 2, move |world, net| {
+        let window = Window::allocate(&world, &Options::new(8, 8)).unwrap();
+        world.barrier().unwrap();
+        if world.rank() == 0 {
+            for value in 0..10 {
+                let begun = net.now_ns();
+                window.lock(LockKind::Exclusive, 1, PLAIN).unwrap();
+                window.put(send(&[value]), words(1, 0, 1)).unwrap();
+                window.unlock(1).unwrap();
+                let took = net.now_ns() - begun;
+                // One more way may be under way from before; a second round trip would be two more.
+                assert!(took < 4 * config.latency_ns, "{took} ns at {} ns one way", config.latency_ns);
+            }
+        }
+        world.barrier().unwrap();
+        assert_eq!(memory_of(&window), [if world.rank() == 1 { 9 } else { 0 }]);
+        window.free().unwrap();
+    });
+}
+
 #[test]
 fn requests_complete_in_any_order() {
     world_of(14, SimConfig::rough(2), 2, |world, _| {

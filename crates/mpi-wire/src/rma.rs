@@ -115,6 +115,8 @@ pub enum Rma<'a> {
     Fence { number: u64, round: u32 },
     /// Something in the shared header has changed that concerns the receiver.
     Look,
+    /// What the receiver asked for waits, since its lock is not granted yet.
+    Queued,
     /// Data that was read.
     Data { id: u64, data: &'a [u8] },
     /// Done.
@@ -139,6 +141,7 @@ mod kind {
     pub const DATA: u8 = 13;
     pub const ACK: u8 = 14;
     pub const FAULT: u8 = 15;
+    pub const QUEUED: u8 = 16;
 }
 
 impl<'a> Rma<'a> {
@@ -170,6 +173,7 @@ impl<'a> Rma<'a> {
             Rma::Complete => head(kind::COMPLETE, &[], None),
             Rma::Fence { number, round } => head(kind::FENCE, &[number, round.into()], None),
             Rma::Look => head(kind::LOOK, &[], None),
+            Rma::Queued => head(kind::QUEUED, &[], None),
             Rma::Data { id, .. } => head(kind::DATA, &[id], None),
             Rma::Ack { id } => head(kind::ACK, &[id], None),
             Rma::Fault { id, class, text } => {
@@ -229,6 +233,7 @@ impl<'a> Rma<'a> {
             kind::COMPLETE => Rma::Complete,
             kind::FENCE => Rma::Fence { number: r.u64("fence")?, round: narrow(r.u64("round")?, "round")? },
             kind::LOOK => Rma::Look,
+            kind::QUEUED => Rma::Queued,
             kind::DATA => Rma::Data { id: r.u64("id")?, data: r.rest() },
             kind::ACK => Rma::Ack { id: r.u64("id")? },
             kind::FAULT => {
@@ -304,6 +309,7 @@ mod tests {
                 Rma::Complete,
                 Rma::Fence { number: id, round },
                 Rma::Look,
+                Rma::Queued,
                 Rma::Data { id, data },
                 Rma::Ack { id },
                 Rma::Fault { id, class, text: &text },

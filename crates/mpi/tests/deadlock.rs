@@ -37,7 +37,7 @@ const CASES: &[Case] = &[
         .hangs(&["a circle: rank 0 waits for rank 1, rank 1 waits for rank 0"]),
     case("receive_inside_a_lock", receive_inside_a_lock)
         .on(&[2])
-        .hangs(&["rank 0: receive has been blocked for", "lock"]),
+        .hangs(&["rank 0: receive has been blocked for", "rank 1: lock of a window has been blocked for"]),
     case("barrier_waits", barrier_waits).on(&[2]).hangs(&[
         "rank 1: barrier has been blocked for",
         "on \"MPI_COMM_WORLD\"",

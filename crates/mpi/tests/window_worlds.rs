@@ -19,6 +19,8 @@ use support::{Case, case};
 /// Windows made and freed, and epochs on each, by `many_windows_leave_nothing`; `MPI_TEST_WINDOWS` sets another number.
 const WINDOWS: u64 = 400;
 const EPOCHS: u64 = 8;
+/// Epochs on one window by `many_epochs_leave_nothing`; `MPI_TEST_EPOCHS` sets another number.
+const EPOCHS_OF_ONE: u64 = 8_000;
 /// Ranks of the world over two hosts.
 const MIXED_RANKS: u32 = 4;
 
@@ -30,6 +32,7 @@ const CASES: &[Case] = &[
     case("hints_values_and_handlers", hints_values_and_handlers).on(&[2]),
     case("no_check_is_believed", no_check_is_believed).on(&[1, 2, 3]),
     case("many_windows_leave_nothing", many_windows_leave_nothing).on(&[2]),
+    case("many_epochs_leave_nothing", many_epochs_leave_nothing).on(&[2]),
     case("more_than_2_31_bytes", more_than_2_31_bytes).on(&[2]).slow(),
     case("all_operations", all_operations).on(&[4]),
 ];
@@ -330,7 +333,7 @@ fn many_windows_leave_nothing() {
     let universe = mpi::initialize().unwrap();
     let world = universe.world();
     let next = (world.rank() + 1) % world.size();
-    let windows = std::env::var("MPI_TEST_WINDOWS").ok().and_then(|n| n.parse().ok()).unwrap_or(WINDOWS);
+    let windows = number("MPI_TEST_WINDOWS", WINDOWS);
     let mut after = None;
     for i in 0..windows {
         let mut window = match i % 2 {
@@ -338,15 +341,7 @@ fn many_windows_leave_nothing() {
             _ => Window::over(&world, vec![0; 1000]),
         };
         let data = [i; 16];
-        for epoch in 0..EPOCHS {
-            match epoch % 4 {
-                0 => window.fence(|e| e.put(&data, next, 3)),
-                1 => window
-                    .exchange(&[next], &[next], |e| e.accumulate(&data, next, 40, SystemOperation::sum())),
-                2 => window.lock_exclusive(next, |e| e.write(&data, next, 100)),
-                _ => _ = window.lock_all(|e| e.read(next, 0)),
-            }
-        }
+        (0..EPOCHS).for_each(|kind| some_epoch(&mut window, kind, &data, next));
         world.barrier();
         window.free();
         if i == windows / 4 {
@@ -357,6 +352,50 @@ fn many_windows_leave_nothing() {
     assert_eq!(descriptors, descriptors_then, "descriptors");
     // A page here and there belongs to the allocator; one KiB per window would be hundreds.
     assert!(kib <= kib_then + 200, "{kib_then} KiB grew to {kib} KiB over {windows} windows");
+}
+
+/// Epochs of every kind on one window: nothing of them stays.
+fn many_epochs_leave_nothing() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let next = (world.rank() + 1) % world.size();
+    let epochs = number("MPI_TEST_EPOCHS", EPOCHS_OF_ONE);
+    for own in [true, false] {
+        let mut window = match own {
+            true => Window::<u64>::allocate(&world, 1000),
+            false => Window::over(&world, vec![0; 1000]),
+        };
+        let mut after = None;
+        for i in 0..epochs / 2 {
+            some_epoch(&mut window, i, &[i; 16], next);
+            if i == epochs / 8 {
+                after = Some(held());
+            }
+        }
+        let ((kib, descriptors), (kib_then, descriptors_then)) = (held(), after.unwrap());
+        assert_eq!(descriptors, descriptors_then, "descriptors");
+        // A page here and there belongs to the allocator; 70 bytes per epoch would be more.
+        assert!(kib <= kib_then + 200, "{kib_then} KiB grew to {kib} KiB over {epochs} epochs");
+        println!(
+            "{epochs} epochs, allocated {own}: {kib_then} KiB then, {kib} KiB now, {descriptors} descriptors"
+        );
+        world.barrier();
+        window.free();
+    }
+}
+
+fn some_epoch(window: &mut Window<u64>, kind: u64, data: &[u64], next: mpi::Rank) {
+    match kind % 4 {
+        0 => window.fence(|e| e.put(data, next, 3)),
+        1 => window.exchange(&[next], &[next], |e| e.accumulate(data, next, 40, SystemOperation::sum())),
+        2 => window.lock_exclusive(next, |e| e.write(data, next, 100)),
+        _ => _ = window.lock_all(|e| e.read(next, 0)),
+    }
+}
+
+/// A number from the environment.
+fn number(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 
 /// One put and one get of more than 2^31 bytes. Two buffers of that size exist at once.

@@ -91,6 +91,7 @@ pub const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/mpi-record/src/map.rs", "the mapping of the records, and the processor's counter"),
     ("crates/mpi-rma/src/access.rs", "targets whose bounds were checked"),
     ("crates/mpi-rma/src/accumulate.rs", "combining with a target's memory"),
+    ("crates/mpi-rma/src/combine.rs", "targets whose bounds were checked"),
     ("crates/mpi-rma/src/board.rs", "typed views of shared memory"),
     ("crates/mpi-rma/src/create.rs", "the promises about a user's memory"),
     ("crates/mpi-rma/src/memory.rs", "reading and writing a target's memory"),

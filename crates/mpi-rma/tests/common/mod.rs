@@ -10,6 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// Worlds of more ranks than this do without a thread per rank that serves it while it computes.
+const HELPED_RANKS_MAX: u32 = 64;
+
 /// Longest time that a test may take before it fails, far above what any needs.
 const DEADLINE: Duration = Duration::from_secs(240);
 
@@ -75,7 +78,7 @@ fn predefined(net: &Net, rank: u32, size: u32) -> Predefined {
         directory: Arc::new(Everyone(net.clone())),
         // The simulated network wakes nobody who sleeps: whoever waits hands over and polls.
         spin: SpinPolicy { spin: Duration::ZERO, yielding: DEADLINE, ..SpinPolicy::new(1, 2) },
-        limits: Limits::default(),
+        limits: Limits { helper: size <= HELPED_RANKS_MAX, ..Limits::default() },
         hooks: Hooks::default(),
     });
     engine.set_threads_multiple();
