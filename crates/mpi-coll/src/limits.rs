@@ -53,7 +53,7 @@ pub const LEADERS_STREAM_MIN_BYTES: usize = 2 * BROADCAST_PIECE_BYTES;
 /// Over several nodes, gather and scatter: largest block that a leader packs together with those of its node.
 pub const LEADERS_BLOCK_MAX_BYTES: usize = 4 << 10;
 /// Over several nodes, alltoall: largest block that goes packed by the leaders.
-pub const LEADERS_ALLTOALL_MAX_BYTES: usize = 256;
+pub const LEADERS_ALLTOALL_MAX_BYTES: usize = 4 << 10;
 /// Over several nodes, allgather: largest result that leaders pack; above, a ring that enters each node once.
 pub const LEADERS_ALLGATHER_PACKED_MAX_BYTES: usize = 80 << 10;
 

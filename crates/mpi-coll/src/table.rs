@@ -1,7 +1,8 @@
 //! The switch table: which algorithm from which size and number of ranks on. Bytes are packed bytes: of the vector,
 //! of one block (gather, scatter, alltoall), of the whole result (allgather).
 //!
-//! The first row that a call fits into decides. The rows are for the machine at hand: `cargo xtask tune` measures
+//! The first row that a call fits into decides; of calls that cannot go through memory that the ranks share, the first
+//! other one. The rows are for the machine at hand: `cargo xtask tune` measures
 //! them and writes them anew, between the marks. Where they come from at first is said at the algorithms.
 
 use crate::choose::{Allgather, Allreduce, Alltoall, Broadcast, Gather, Reduce, ReduceScatter, Scatter};
@@ -28,6 +29,10 @@ const ANY: usize = usize::MAX;
 // tune: begin
 pub(crate) const BROADCAST: &[Row<Broadcast>] = &[
     row(2, ANY, Broadcast::Binomial),
+    row(4, 1 << 10, Broadcast::Binomial),
+    row(4, 64 << 10, Broadcast::Staged),
+    row(4, 1 << 20, Broadcast::Binomial),
+    row(16, 4 << 20, Broadcast::Staged),
     row(ANY, 64 << 10, Broadcast::Staged),
     row(8, 1 << 20, Broadcast::Binomial),
     row(ANY, 12 << 10, Broadcast::Binomial),
@@ -37,10 +42,10 @@ pub(crate) const BROADCAST: &[Row<Broadcast>] = &[
 pub(crate) const REDUCE: &[Row<Reduce>] = &[
     row(2, 512 << 10, Reduce::Binomial),
     row(2, ANY, Reduce::Rabenseifner),
+    row(8, 4 << 10, Reduce::Binomial),
+    row(8, 1 << 20, Reduce::Staged),
     row(ANY, 1 << 10, Reduce::Binomial),
     row(ANY, 256 << 10, Reduce::Staged),
-    row(8, 1 << 20, Reduce::Binomial),
-    row(ANY, 8 << 10, Reduce::Binomial),
     row(ANY, ANY, Reduce::Rabenseifner),
 ];
 pub(crate) const ALLREDUCE: &[Row<Allreduce>] = &[
@@ -59,13 +64,16 @@ pub(crate) const SCATTER: &[Row<Scatter>] =
 pub(crate) const ALLGATHER: &[Row<Allgather>] = &[
     row(2, 32 << 10, Allgather::Doubling),
     row(2, ANY, Allgather::Ring),
+    row(4, 1 << 10, Allgather::Doubling),
+    row(16, 4 << 20, Allgather::Staged),
     row(ANY, 1 << 20, Allgather::Staged),
     row(ANY, 80 << 10, Allgather::Doubling),
     row(ANY, ANY, Allgather::Ring),
 ];
 pub(crate) const ALLTOALL: &[Row<Alltoall>] = &[
     row(2, ANY, Alltoall::Scattered),
-    row(ANY, 64 << 10, Alltoall::Staged),
+    row(8, 64 << 10, Alltoall::Staged),
+    row(ANY, 16 << 10, Alltoall::Staged),
     row(8, 8 << 10, Alltoall::Scattered),
     row(8, ANY, Alltoall::Pairwise),
     row(ANY, 256, Alltoall::Bruck),
