@@ -1,7 +1,7 @@
 //! The dialling side of a connection: every address of the peer side by side, until one answers
 //! with proof.
 
-use crate::core::{Core, Role, Token};
+use crate::core::{Core, News, Role, Token};
 use crate::limits::{CONNECT_RETRY, CONNECT_TIMEOUT};
 use crate::peer::State;
 use crate::{open, sys};
@@ -37,6 +37,8 @@ enum Try {
 /// All attempts to reach one peer.
 pub(crate) struct Dial {
     deadline: Instant,
+    /// It was told that the peer takes long to answer.
+    told: bool,
     tries: Vec<Try>,
 }
 
@@ -63,7 +65,7 @@ impl Core {
         let Some(peer) = self.peer_mut(ep) else { return };
         let count = peer.addresses.len();
         let tries = (0..count).map(|_| Try::Again(now)).collect();
-        peer.state = State::Dialing(Dial { deadline: now + CONNECT_TIMEOUT, tries });
+        peer.state = State::Dialing(Dial { deadline: now + CONNECT_TIMEOUT, told: false, tries });
         self.dialing.push(ep);
         for address in 0..count {
             self.try_address(ep, address);
@@ -199,7 +201,10 @@ impl Core {
         for ep in self.dialing.clone() {
             let Some(dial) = self.dial_of(ep) else { continue };
             if dial.deadline <= now {
-                self.give_up(ep);
+                match self.connected_to(ep) {
+                    Some(address) => self.wait_longer(ep, address, now),
+                    None => self.give_up(ep),
+                }
                 continue;
             }
             let due: Vec<usize> = dial
@@ -214,6 +219,38 @@ impl Core {
             }
             self.give_up_if_hopeless(ep);
         }
+    }
+
+    /// The address where a connection stands that was not answered so far.
+    fn connected_to(&mut self, ep: Ep) -> Option<SocketAddr> {
+        let tries = &self.dial_of(ep)?.tries;
+        let tokens: Vec<(usize, Token)> = tries
+            .iter()
+            .enumerate()
+            .filter_map(|(i, t)| if let Try::Under(t) = t { Some((i, *t)) } else { None })
+            .collect();
+        let connected = |core: &mut Core, token| match core.conn(token).map(|c| &c.role) {
+            Some(Role::Dialing(attempt)) => attempt.connected,
+            _ => false,
+        };
+        let (address, _) = tokens.into_iter().find(|(_, token)| connected(self, *token))?;
+        self.peer(ep)?.addresses.get(address).copied()
+    }
+
+    /// Whoever listens there lives, and answers when it calls MPI: it may compute for as long as it likes.
+    fn wait_longer(&mut self, ep: Ep, address: SocketAddr, now: Instant) {
+        let Some(peer) = self.peer_mut(ep) else { return };
+        let State::Dialing(dial) = &mut peer.state else { return };
+        dial.deadline = now + CONNECT_TIMEOUT;
+        if std::mem::replace(&mut dial.told, true) {
+            return;
+        }
+        let (rank, host, seconds) = (peer.identity.rank, peer.host.clone(), CONNECT_TIMEOUT.as_secs());
+        let text = format!(
+            "rank {rank} on {host} has not answered at {address} for {seconds} s: it computes without a call of MPI, \
+             or is stopped, or another program listens there"
+        );
+        self.news.push_back(News::Notice(text));
     }
 
     fn give_up_if_hopeless(&mut self, ep: Ep) {

@@ -1,6 +1,6 @@
 //! The state of an engine, behind its lock, and the small steps that everything else is made of.
 
-use crate::activity::{Inside, Step};
+use crate::activity::{Activity, Inside, Step};
 use crate::config::{Directory, EngineConfig, Limits};
 use crate::context::{Context, ContextSpec, Dropped, Face};
 use crate::direct::Direct;
@@ -8,7 +8,7 @@ use crate::failure::Failures;
 use crate::lanes::Lanes;
 use crate::peer::{Link, Peers};
 use crate::report::Fatal;
-use crate::request::{Kind, Phase, RequestId, Requests, flag};
+use crate::request::{Extra, Kind, Phase, RequestId, Requests, flag};
 use crate::sink::Bulks;
 use crate::store::Store;
 use crate::waiting::Waiters;
@@ -34,6 +34,14 @@ pub(crate) struct Core {
 pub(crate) struct Attached {
     pub room: Option<usize>,
     pub used: usize,
+}
+
+/// What the program gave, or what owns it.
+#[allow(dead_code, reason = "it is only dropped")]
+pub(crate) enum Leftover {
+    Extra(Box<Extra>),
+    Activity(Box<dyn Activity>),
+    Waker(Waker),
 }
 
 /// What the short way to a result found.
@@ -71,6 +79,9 @@ pub(crate) struct State {
     /// Wakers of operations that have completed, to be called once the lock is free. Each counts in
     /// [`serve`](State::serve) until then, so that whoever leaves next sees to it.
     pub wakers: Vec<Waker>,
+    /// What the program gave and nobody needs any more, to be dropped once the lock is free: its end may be code that
+    /// calls the engine. Counts as wakers do.
+    pub leftovers: Vec<Leftover>,
     /// A backend holds messages back until it is flushed.
     pub owed: bool,
     /// Immediate sends since then.
@@ -87,6 +98,11 @@ pub(crate) struct State {
     pub standing: u32,
     /// Contexts whose service wants to look again.
     pub looking: Vec<u32>,
+    /// How many peers are silent, and how many are gone.
+    pub silent: u32,
+    pub lost: u32,
+    /// Contexts on which somebody waits for a message from any rank, some of which are silent.
+    pub seeking: Vec<u32>,
     /// For packing; empty between uses.
     pub scratch: Vec<u8>,
     pub dropped: Arc<Dropped>,
@@ -123,6 +139,7 @@ impl Core {
             revoked: Vec::new(),
             fatal: Vec::new(),
             wakers: Vec::new(),
+            leftovers: Vec::new(),
             owed: false,
             since_flush: 0,
             slept_short: false,
@@ -132,6 +149,9 @@ impl Core {
             serve: 0,
             standing: 0,
             looking: Vec::new(),
+            silent: 0,
+            lost: 0,
+            seeking: Vec::new(),
             scratch: Vec::new(),
             dropped: Arc::new(Dropped::default()),
             waiters: Waiters::default(),
@@ -228,7 +248,10 @@ impl State {
                 peer.caps = caps;
                 peer.refresh();
             }
-            Err(why) => self.peers.at(ep).link = Link::Down(why.clone().into()),
+            Err(why) => {
+                self.peers.at(ep).link = Link::Down(why.clone().into());
+                self.lost += 1;
+            }
         }
         result.map(|_| ())
     }
@@ -247,6 +270,29 @@ impl State {
             reasons.push("no transport is open".to_owned());
         }
         Err(reasons.join("; "))
+    }
+
+    // ---- what is let go
+
+    /// Gives a request's slot back.
+    #[inline]
+    pub fn release(&mut self, i: u32) {
+        if let Some(extra) = self.requests.release(i) {
+            self.released(extra);
+        }
+    }
+
+    #[cold]
+    fn released(&mut self, extra: Box<Extra>) {
+        if extra.is_of_program() {
+            self.let_go(Leftover::Extra(extra));
+        }
+    }
+
+    /// Has something dropped once the lock is free.
+    pub fn let_go(&mut self, leftover: Leftover) {
+        self.leftovers.push(leftover);
+        self.serve += 1;
     }
 
     // ---- completion
@@ -283,7 +329,7 @@ impl State {
             if let Some(extra) = &self.requests[i].extra {
                 self.attached.used -= extra.buffered;
             }
-            self.requests.release(i);
+            self.release(i);
             self.waiters.wake_all();
         }
     }
@@ -339,7 +385,7 @@ impl State {
             return Taken::Rare;
         }
         let status = slot.status;
-        self.requests.release(i);
+        self.release(i);
         Taken::Plain(status)
     }
 
@@ -358,7 +404,7 @@ impl State {
         if slot.persistent {
             slot.phase = Phase::Inactive;
         } else {
-            self.requests.release(i);
+            self.release(i);
         }
         Some(result)
     }
@@ -392,6 +438,8 @@ impl State {
         let step = activity.advance(&mut Inside { state: self, owner: i });
         if self.requests[i].persistent || matches!(step, Ok(Step::Pending)) {
             self.requests[i].extra().activity = Some(activity);
+        } else {
+            self.let_go(Leftover::Activity(activity));
         }
         match step {
             Ok(Step::Pending) => {}

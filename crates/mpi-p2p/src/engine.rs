@@ -30,6 +30,9 @@ pub struct Engine {
     pub(crate) shared: Arc<Shared>,
 }
 
+/// What reports call [`Engine::sendrecv`].
+const SENDRECV: &str = "send-receive";
+
 /// What the engine shares with its helper thread.
 pub(crate) struct Shared {
     pub lock: BiasedLock<Core>,
@@ -96,13 +99,14 @@ impl Engine {
     }
 
     /// Makes peers known to their backends before anything is sent, so that those who connect first
-    /// are told from strangers. The directory must know them.
+    /// are told from strangers. The directory must know them. Their end is noticed by their connections alone: whoever
+    /// waits for one of them makes one.
     ///
     /// # Errors
     /// ProcFailed, for the first that no backend reaches.
     pub fn introduce(&self, peers: &[Ep]) -> Result<(), Error> {
         let mut core = self.enter();
-        let result = peers.iter().try_for_each(|ep| core.state.reach(*ep));
+        let result = peers.iter().try_for_each(|ep| core.state.introduce(*ep));
         self.shared.leave(core);
         result.map_err(|why| Error::new(ErrorClass::ProcFailed, "connect", why))
     }
@@ -203,7 +207,7 @@ impl Engine {
         if let Source::Rank(rank) = source {
             return self.recv_named(core, cx, rank, tag, &buf);
         }
-        self.recv_long(core, cx, ANY, tag.raw(), &buf)
+        self.recv_long(core, cx, ANY, tag.raw(), &buf, "receive")
     }
 
     fn recv_long(
@@ -213,9 +217,10 @@ impl Engine {
         source: i32,
         tag: i32,
         buf: &RecvBuf<'_>,
+        op: &'static str,
     ) -> Result<Status, Error> {
         match core.state.irecv(&cx.face, source, tag, buf, None) {
-            Ok(id) => crate::failure::blocking(self.wait_until(core, ForRequest { id, op: "receive" })),
+            Ok(id) => crate::failure::blocking(self.wait_until(core, ForRequest { id, op })),
             Err(e) => {
                 self.shared.leave(core);
                 Err(e)
@@ -249,14 +254,14 @@ impl Engine {
                     self.shared.leave(core);
                     return Ok(status);
                 }
-                return self.recv_long(core, cx, source, tag, buf);
+                return self.recv_long(core, cx, source, tag, buf, "receive");
             }
         };
         let peer = state.peers.at(ep);
         if peer.link != Link::Up {
             // The first time; where there is no way the long path says so.
             if state.reach(ep).is_err() {
-                return self.recv_long(core, cx, source, tag, buf);
+                return self.recv_long(core, cx, source, tag, buf, "receive");
             }
         }
         let route = usize::from(state.peers.at(ep).route);
@@ -373,7 +378,7 @@ impl Engine {
         datatype: &Datatype,
         alloc: &mut dyn FnMut(usize) -> *mut u8,
     ) -> Result<Status, Error> {
-        let (message, status) = self.mprobe(cx, source, tag)?;
+        let (message, status) = self.mprobe_for("receive", cx, source, tag)?;
         let bytes = usize::try_from(status.bytes).unwrap_or(usize::MAX);
         let size = datatype.size();
         let count = bytes.checked_div(size).unwrap_or(0);
@@ -408,7 +413,7 @@ impl Engine {
             }
         };
         if state.send_now(&cx.face, dest, send_tag, &send, false) {
-            return self.wait_until(core, ForRequest { id: coming, op: "receive" });
+            return self.wait_until(core, ForRequest { id: coming, op: SENDRECV });
         }
         self.sendrecv_long(core, cx, &send, dest, send_tag, coming)
     }
@@ -424,8 +429,8 @@ impl Engine {
     ) -> Result<Status, Error> {
         match core.state.isend(&cx.face, dest, tag, send, SendMode::Standard, None) {
             Ok(going) => {
-                let sent = self.wait_until(core, ForRequest { id: going, op: "send" });
-                let received = self.wait(coming);
+                let sent = self.wait_until(core, ForRequest { id: going, op: SENDRECV });
+                let received = self.wait_until(self.enter(), ForRequest { id: coming, op: SENDRECV });
                 sent.and(received)
             }
             Err(e) => {
@@ -464,8 +469,8 @@ impl Engine {
                 return Err(e);
             }
         };
-        let received = self.recv_long(core, cx, source.raw(), recv_tag.raw(), &buf);
-        let sent = self.wait(going);
+        let received = self.recv_long(core, cx, source.raw(), recv_tag.raw(), &buf, SENDRECV);
+        let sent = self.wait_until(self.enter(), ForRequest { id: going, op: SENDRECV });
         sent.and(received)
     }
 
@@ -476,8 +481,12 @@ impl Engine {
     /// # Errors
     /// Rank, ProcFailed.
     pub fn probe(&self, cx: &Context, source: Source, tag: Tag) -> Result<Status, Error> {
+        self.probe_for("probe", cx, source, tag)
+    }
+
+    fn probe_for(&self, op: &'static str, cx: &Context, source: Source, tag: Tag) -> Result<Status, Error> {
         let core = self.enter();
-        self.wait_until(core, ForMessage { cx: &cx.face, source: source.raw(), tag: tag.raw(), op: "probe" })
+        self.wait_until(core, ForMessage { cx: &cx.face, source: source.raw(), tag: tag.raw(), op })
     }
 
     /// Looks for a message that matches.
@@ -491,6 +500,7 @@ impl Engine {
         if matches!(found, Ok(None)) {
             core.poll_all();
             found = core.state.iprobe(&cx.face, source.raw(), tag.raw());
+            core.state.seek();
         }
         self.shared.leave(core);
         found
@@ -501,10 +511,28 @@ impl Engine {
     /// # Errors
     /// Rank, ProcFailed.
     pub fn mprobe(&self, cx: &Context, source: Source, tag: Tag) -> Result<(Message, Status), Error> {
+        self.mprobe_for("probe", cx, source, tag)
+    }
+
+    /// As [`mprobe`](Engine::mprobe) for an operation that begins so: what reports and errors call it.
+    ///
+    /// # Errors
+    /// Rank, ProcFailed.
+    pub fn mprobe_for(
+        &self,
+        op: &'static str,
+        cx: &Context,
+        source: Source,
+        tag: Tag,
+    ) -> Result<(Message, Status), Error> {
+        let named = |mut e: Error| {
+            e.op = op;
+            e
+        };
         loop {
-            self.probe(cx, source, tag)?;
+            self.probe_for(op, cx, source, tag).map_err(named)?;
             // Another thread may have been faster.
-            if let Some(found) = self.improbe(cx, source, tag)? {
+            if let Some(found) = self.improbe(cx, source, tag).map_err(named)? {
                 return Ok(found);
             }
         }
@@ -526,6 +554,7 @@ impl Engine {
         if matches!(found, Ok(None)) {
             core.poll_all();
             found = core.state.improbe(&cx.face, source.raw(), tag.raw());
+            core.state.seek();
         }
         self.shared.leave(core);
         found

@@ -5,7 +5,10 @@
 //! the engine while a thread of the rank is inside.
 
 use crate::engine::Shared;
-use crate::limits::{HELPER_LINGER, HELPER_PERIOD, HELPER_STANDING_PERIOD};
+use crate::limits::{
+    HELPER_IDLE_PARTS, HELPER_LINGER, HELPER_PERIOD, HELPER_PERIOD_MAX, HELPER_REPORT_PERIOD,
+    HELPER_STANDING_PERIOD,
+};
 use crate::sleep::wait_readable;
 use mpi_node::Parker;
 use std::os::fd::RawFd;
@@ -107,7 +110,8 @@ enum Look {
     Needless,
     /// A thread of the rank is inside; it makes the progress.
     Occupied,
-    Served,
+    /// Something moved, or nothing did.
+    Served(bool),
     /// Nothing is under way; something may come at any time.
     Stood,
 }
@@ -115,15 +119,26 @@ enum Look {
 fn serve(engine: &Shared) {
     let helper = &engine.helper;
     let mut needed = Instant::now();
+    let mut moved = Instant::now();
+    let mut report = Instant::now();
     let mut back_off = HELPER_PERIOD;
     // The rank may come back at once: it is given a moment.
     helper.parker.park(Some(HELPER_PERIOD));
     while helper.state.load(Ordering::Acquire) != STOP {
         match look(engine) {
-            Look::Served => {
+            Look::Served(progress) => {
                 needed = Instant::now();
                 back_off = HELPER_PERIOD;
-                wait_readable(&helper.descriptors(), None, HELPER_PERIOD);
+                if progress {
+                    moved = needed;
+                }
+                if report <= needed {
+                    report = needed + HELPER_REPORT_PERIOD;
+                    report_awaited(engine);
+                }
+                // What has not moved for long is not looked at so often.
+                let period = (moved.elapsed() / HELPER_IDLE_PARTS).clamp(HELPER_PERIOD, HELPER_PERIOD_MAX);
+                wait_readable(&helper.descriptors(), None, period);
             }
             Look::Stood => {
                 needed = Instant::now();
@@ -147,6 +162,7 @@ fn serve(engine: &Shared) {
                     helper.parker.park(None);
                 }
                 needed = Instant::now();
+                moved = needed;
                 back_off = HELPER_PERIOD;
                 helper.parker.park(Some(HELPER_PERIOD));
             }
@@ -169,5 +185,15 @@ fn look(engine: &Shared) -> Look {
     let quiet = !moved && core.state.serve == 0 && !core.state.owed && core.state.looking.is_empty();
     drop(core);
     engine.spread(news);
-    if quiet { Look::Stood } else { Look::Served }
+    if quiet { Look::Stood } else { Look::Served(moved) }
+}
+
+/// Tells the hook of what tasks have awaited for too long: no thread waits that could.
+fn report_awaited(engine: &Shared) {
+    let Some(mut core) = engine.lock.try_enter() else { return };
+    let overdue = core.state.overdue_awaited();
+    drop(core);
+    if let Some(facts) = overdue {
+        (engine.hooks.on_blocked)(&facts);
+    }
 }

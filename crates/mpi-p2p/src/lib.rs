@@ -41,6 +41,7 @@ mod request;
 mod requests_api;
 mod send;
 mod service;
+mod silent;
 mod sink;
 mod sleep;
 mod status;

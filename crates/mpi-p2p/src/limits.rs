@@ -71,9 +71,18 @@ pub const BLOCKED_REPORT_TIME: Duration = Duration::from_secs(30);
 pub const BLOCKED_REPORT_MESSAGES: usize = 4;
 /// Peers that a report on a receive from any source names; with more members it names none.
 pub const BLOCKED_REPORT_PEERS: usize = 1024;
+/// A receive from any rank connects with silent members of other worlds in a communicator of up to so many: in a larger
+/// one it does not notice the end of those that nothing was exchanged with.
+pub const CALLED_AT_ONCE_PEERS: usize = 1024;
 /// The helper thread looks around this often while something needs service.
 pub const HELPER_PERIOD: Duration = Duration::from_micros(500);
-/// The same while something may come at any time but nothing is under way; what comes by a
+/// Where nothing has moved, it waits for this part of that time,
+pub const HELPER_IDLE_PARTS: u32 = 32;
+/// and no longer than this: what comes through memory has nothing that would wake it.
+pub const HELPER_PERIOD_MAX: Duration = Duration::from_millis(2);
+/// The helper thread looks this often for operations that have been awaited for too long.
+pub const HELPER_REPORT_PERIOD: Duration = Duration::from_millis(100);
+/// The same as the period while something may come at any time but nothing is under way; what comes by a
 /// descriptor is served at once.
 pub const HELPER_STANDING_PERIOD: Duration = Duration::from_millis(5);
 /// The helper thread goes to sleep after this time without anything to serve.

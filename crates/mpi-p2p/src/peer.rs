@@ -23,7 +23,7 @@ pub(crate) enum Link {
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// A message of fewer bytes may be sent at once, ahead of nothing. Zero while anything is
-    /// queued, the peer is not up, or asked for announcements: the one comparison of the fast path.
+    /// queued, the peer is not up, silent, or asked for announcements: the one comparison of the fast path.
     pub fast_below: usize,
     pub link: Link,
     /// Which backend carries everything ordered.
@@ -32,6 +32,8 @@ pub(crate) struct Peer {
     pub announce: bool,
     /// It was asked so by us.
     pub told: bool,
+    /// One of another world whose end nobody tells of, and that nothing has gone to: no connection would break.
+    pub silent: bool,
     pub caps: Caps,
     /// Unexpected bytes that it has here.
     pub held: u64,
@@ -67,6 +69,7 @@ impl Peer {
         route: 0,
         announce: false,
         told: false,
+        silent: false,
         caps: NO_CAPS,
         held: 0,
         queues: None,
@@ -76,6 +79,7 @@ impl Peer {
     pub fn refresh(&mut self) {
         let clear = self.link == Link::Up
             && !self.announce
+            && !self.silent
             && self.queues.as_ref().is_none_or(|q| q.pending.is_empty() && !q.full);
         self.fast_below = if clear { self.caps.eager_limit.min(LEND_ABOVE_BYTES) + 1 } else { 0 };
     }

@@ -1,6 +1,6 @@
 //! Moving everything on, and waiting: spin, hand the processor over, park.
 
-use crate::core::{Core, State};
+use crate::core::{Core, Leftover, State};
 use crate::engine::{Engine, Shared};
 use crate::limits::{
     CLOCK_TURNS, OUTSIDE_SLICE_MAX, OUTSIDE_SLICE_MIN, PARK_SLICE, PARK_SLICE_MIN, PARK_SLICE_WORD,
@@ -282,6 +282,7 @@ impl Engine {
     /// Writes the operation down as blocked, and what it waits for now: of several requests some
     /// may have completed since the last time.
     fn note_long<W: Wait>(&self, state: &mut State, wait: &W, long: &mut Option<Long>) {
+        state.seek();
         let facts = wait.facts(state);
         record::waits_for(facts.waits_for.first().map(|ep| ep.0));
         match long {
@@ -399,6 +400,13 @@ fn slice_of(bed: &Bed, among_threads: bool, report: Duration) -> Duration {
     }
 }
 
+/// What is done where the lock is free.
+pub(crate) struct News {
+    fatal: Vec<Fatal>,
+    wakers: Vec<Waker>,
+    leftovers: Vec<Leftover>,
+}
+
 impl Shared {
     /// Lets the lock go and tells the hooks and the helper what they are to know.
     #[inline(always)]
@@ -434,24 +442,25 @@ impl Shared {
         self.lock.enter()
     }
 
-    /// Calls hooks and wakers, without the lock.
-    pub fn spread(&self, (fatal, wakers): (Vec<Fatal>, Vec<Waker>)) {
-        fatal.iter().for_each(|fatal| (self.hooks.on_fatal)(fatal));
-        wakers.into_iter().for_each(Waker::wake);
+    /// Calls hooks and wakers, and drops what is left over, without the lock.
+    pub fn spread(&self, news: News) {
+        news.fatal.iter().for_each(|fatal| (self.hooks.on_fatal)(fatal));
+        news.wakers.into_iter().for_each(Waker::wake);
+        drop(news.leftovers);
     }
 }
 
 impl State {
-    /// Hooks or wakers are to be called.
+    /// Hooks or wakers are to be called, or something to be dropped.
     #[inline]
     fn has_news(&self) -> bool {
-        !self.fatal.is_empty() || !self.wakers.is_empty()
+        !self.fatal.is_empty() || !self.wakers.is_empty() || !self.leftovers.is_empty()
     }
 
     /// What hooks and wakers are to be told, for [`Shared::spread`].
-    pub fn news(&mut self) -> (Vec<Fatal>, Vec<Waker>) {
-        let wakers = std::mem::take(&mut self.wakers);
-        self.serve -= wakers.len() as u32;
-        (std::mem::take(&mut self.fatal), wakers)
+    pub fn news(&mut self) -> News {
+        let (wakers, leftovers) = (std::mem::take(&mut self.wakers), std::mem::take(&mut self.leftovers));
+        self.serve -= (wakers.len() + leftovers.len()) as u32;
+        News { fatal: std::mem::take(&mut self.fatal), wakers, leftovers }
     }
 }

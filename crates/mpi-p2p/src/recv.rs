@@ -6,6 +6,7 @@ use crate::direct::{Direct, Outcome};
 use crate::matching::PostedKey;
 use crate::memory::Memory;
 use crate::request::{Kind, Phase, RequestId, flag};
+use crate::silent::ALL_GONE;
 use crate::status::ANY;
 use crate::store::{Body, Envelope, Message, Stored};
 use crate::{Error, ErrorClass, Status, record};
@@ -82,13 +83,36 @@ impl State {
         if let Some(m) = lane.unexpected.take(&mut self.store, key.source, key.tag) {
             return self.consume(m, i);
         }
-        if key.source != ANY && self.peers.get(slot.ep).is_some_and(|p| p.fast_below == 0) {
-            if let Some(why) = self.peers.at(slot.ep).gone() {
-                let e = self.error_of(i, ErrorClass::ProcFailed, why);
-                return self.fail(i, e);
-            }
+        let sure = match key.source {
+            ANY => self.silent + self.lost == 0,
+            _ => self.peers.get(slot.ep).is_none_or(|p| p.fast_below != 0),
+        };
+        match sure {
+            true => lane.posted.post(&mut self.requests, i),
+            false => self.post_unsure(i),
         }
-        lane.posted.post(&mut self.requests, i);
+    }
+
+    /// Posts a receive whose message may never come: its peer is gone, or not yet called.
+    #[cold]
+    fn post_unsure(&mut self, i: u32) {
+        let slot = &self.requests[i];
+        let (context, source, ep) = (slot.context, slot.key.source, slot.ep);
+        if source == ANY {
+            if self.is_in_vain(context) {
+                return self.fail_alone(i);
+            }
+        } else if let Some(why) = self.peers.at(ep).gone() {
+            let e = self.error_of(i, ErrorClass::ProcFailed, why);
+            return self.fail(i, e);
+        }
+        if let Some(lane) = self.lanes.get_mut(context) {
+            lane.posted.post(&mut self.requests, i);
+        }
+        // Posted before, so that it fails where the call does.
+        if source != ANY {
+            self.call(ep);
+        }
     }
 
     /// The whole of a blocking receive whose message is here, where a copy is all that it needs.
@@ -291,14 +315,29 @@ impl State {
         if lane.fate.is_some() {
             self.check_probe(face, source, tag, found.is_some())?;
         }
-        if found.is_none() && source != ANY {
-            if let Some(why) = self.peers.get(ep).and_then(|p| p.gone()) {
-                let mut e = self.error_on(face.id, "probe", ErrorClass::ProcFailed, why);
-                (e.peer, e.tag) = (Some(source), Some(tag));
-                return Err(e);
-            }
+        if found.is_some() || self.silent + self.lost == 0 {
+            return Ok(found);
         }
-        Ok(found)
+        self.look_for(face, source, tag, ep).map(|()| None)
+    }
+
+    /// Nothing is here: can anything come?
+    #[cold]
+    fn look_for(&mut self, face: &Face, source: i32, tag: i32, ep: Ep) -> Result<(), Error> {
+        let why = match source {
+            ANY if self.is_in_vain(face.id) => Some(ALL_GONE.to_owned()),
+            ANY => None,
+            _ => self.peers.get(ep).and_then(|p| p.gone()),
+        };
+        if let Some(why) = why {
+            let mut e = self.error_on(face.id, "probe", ErrorClass::ProcFailed, why);
+            (e.peer, e.tag) = (Some(source), Some(tag));
+            return Err(e);
+        }
+        if source != ANY {
+            self.call(ep);
+        }
+        Ok(())
     }
 
     /// Starts the receive of a message that a matched probe took.

@@ -15,6 +15,8 @@ pub struct Blocked {
     pub my_rank: Option<i32>,
     /// Rank of the peer there; negative for any source.
     pub peer: Option<i32>,
+    /// It sends to the peer; else it receives from it.
+    pub sends: bool,
     /// The processes whose act would end it; empty where that is nobody in particular.
     pub waits_for: Vec<Ep>,
     /// One of them is enough; else all have to act.
@@ -25,7 +27,7 @@ pub struct Blocked {
     pub since: Duration,
     /// Further operations that the same call waits for.
     pub others: usize,
-    /// Unexpected messages in the same communicator, none of which matches: how many.
+    /// Unexpected messages in the same communicator, of which none matches a receive: how many.
     pub unexpected: usize,
     /// The first few of them.
     pub first_unexpected: Vec<Waiting>,
@@ -115,9 +117,9 @@ impl fmt::Display for Blocked {
             }
         }
         // Without a tag it is an operation of many, which waits for one of them at a time.
-        let (is_transfer, sends) = (self.tag.is_some(), self.op.contains("send"));
+        let is_transfer = self.tag.is_some();
         if let Some(peer) = self.peer {
-            f.write_str(match (is_transfer, sends) {
+            f.write_str(match (is_transfer, self.sends) {
                 (false, _) => ", waiting for ",
                 (true, true) => " to ",
                 (true, false) => " from ",
@@ -134,10 +136,13 @@ impl fmt::Display for Blocked {
         }
         match self.unexpected {
             _ if !is_transfer => Ok(()),
+            0 if self.sends => Ok(()),
             0 => f.write_str("; no unexpected message is here"),
             n => {
                 let s = if n == 1 { " is" } else { "s are" };
-                write!(f, "; {n} unexpected message{s} here, and none matches:")?;
+                // What a send waits for is at the other side; that nobody receives here may be why.
+                let verdict = if self.sends { "" } else { ", and none matches" };
+                write!(f, "; {n} unexpected message{s} here{verdict}:")?;
                 for m in &self.first_unexpected {
                     write!(f, " [{m}]")?;
                 }

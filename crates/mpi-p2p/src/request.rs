@@ -12,6 +12,7 @@ use mpi_datatype::{Datatype, RecvMem, SendMem, Signature};
 use std::any::Any;
 use std::num::NonZeroU64;
 use std::task::Waker;
+use std::time::Instant;
 
 /// Names a running operation until it is waited for (or tested, or freed).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -146,6 +147,22 @@ pub(crate) struct Extra {
     pub alloc: Option<Alloc>,
     /// Memory of the operation that its starter gave up.
     pub keep: Option<Box<dyn Any + Send>>,
+    /// Since when a task awaits it; none does before the first time.
+    pub awaited: Option<Awaited>,
+}
+
+impl Extra {
+    /// It holds what the program gave, whose end may be code of the program's.
+    pub fn is_of_program(&self) -> bool {
+        self.waker.is_some() || self.keep.is_some() || self.alloc.is_some() || self.activity.is_some()
+    }
+}
+
+/// A task awaits the operation.
+pub(crate) struct Awaited {
+    pub since: Instant,
+    /// The hook was told that it takes long.
+    pub reported: bool,
 }
 
 /// Where a message goes whose size is known only when it is here: the datatype of its elements, and what gives the
@@ -239,9 +256,10 @@ impl Requests {
         (self.slots.len() - 1) as u32
     }
 
-    /// Gives the slot back; its id is stale from now on.
+    /// Gives the slot back; its id is stale from now on. What it held is the caller's.
     #[inline]
-    pub fn release(&mut self, i: u32) {
+    #[must_use = "what the program gave is dropped where no lock is held"]
+    pub fn release(&mut self, i: u32) -> Option<Box<Extra>> {
         let slot = &mut self.slots[i as usize];
         slot.generation = slot.generation.checked_add(1).unwrap_or(1);
         slot.kind = Kind::Free;
@@ -250,10 +268,9 @@ impl Requests {
         if slot.transfer.total != 0 {
             slot.transfer = Transfer::default();
         }
-        if slot.extra.is_some() {
-            slot.extra = None;
-        }
+        let extra = if slot.extra.is_some() { slot.extra.take() } else { None };
         self.free.push(i);
+        extra
     }
 
     #[inline]
@@ -325,7 +342,7 @@ mod tests {
         let i = all.alloc(Kind::Send);
         let id = all.id(i);
         assert_eq!(all.find(id).ok(), Some(i));
-        all.release(i);
+        assert!(all.release(i).is_none());
         assert_eq!(all.find(id).unwrap_err().class, ErrorClass::Request);
         let again = all.alloc(Kind::Recv);
         assert_eq!(again, i);
@@ -335,7 +352,7 @@ mod tests {
         // Also when the generations go round.
         all.slots[i as usize].generation = u32::MAX;
         let last = all.id(i);
-        all.release(i);
+        assert!(all.release(i).is_none());
         assert_eq!(all.alloc(Kind::Send), i);
         assert!(all.find(last).is_err() && all.find(all.id(i)).is_ok());
         assert!(all.named(0).is_none() && all.named(u64::MAX).is_none());

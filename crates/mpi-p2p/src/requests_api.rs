@@ -77,6 +77,7 @@ impl Engine {
         core.state.flush_owed();
         let mut found = look(&mut core.state);
         if found.is_none() {
+            core.state.seek();
             core.poll_all();
             found = look(&mut core.state);
         }
@@ -317,7 +318,7 @@ impl Engine {
             }
             (core, ()) = self.wait_inside(core, ForRunner { slot, name: activity.name() });
         };
-        core.state.requests.release(slot);
+        core.state.release(slot);
         self.shared.leave(core);
         result
     }
@@ -569,6 +570,7 @@ impl State {
             }
             report.blocked.push(b);
         }
+        report.blocked.extend(self.facts_of_awaited());
         let posted = |i: &u32| {
             let s = &self.requests[*i];
             s.kind == Kind::Recv && s.phase == Phase::Waiting

@@ -163,7 +163,7 @@ impl State {
                 Some(free) => format!("needs {need} bytes, {free} are free in the attached buffer"),
             };
             let e = self.error_of(i, ErrorClass::Buffer, detail);
-            self.requests.release(i);
+            self.release(i);
             return Err(e);
         }
         self.attached.used += need;
@@ -202,6 +202,7 @@ impl State {
         if let Err(why) = self.reach(ep) {
             return self.fail_gone(i, why);
         }
+        self.spoken_to(ep);
         let queued = self.peers.at(ep).queues.as_ref().is_some_and(|q| q.full || !q.pending.is_empty());
         if queued || self.offer(i) == Offer::Full {
             self.requests[i].phase = Phase::Waiting;

@@ -7,6 +7,7 @@ use crate::limits::{PACKED_FRAME_BYTES, PIECE_MAX_BYTES};
 use crate::peer::Link;
 use crate::request::{Kind, Phase, flag};
 use crate::send::Offer;
+use crate::silent::ALL_GONE;
 use crate::status::ANY;
 use crate::store::Body as Stored;
 use mpi_btl::{Body, Ep, OpId, SendError, Sent};
@@ -328,6 +329,11 @@ impl State {
         }
         let failed = matches!(link, Link::Down(_));
         peer.link = link;
+        if std::mem::take(&mut peer.silent) {
+            self.silent -= 1;
+        }
+        self.lost += 1;
+        let peer = self.peers.at(ep);
         peer.queues = None;
         peer.announce = false;
         peer.refresh();
@@ -381,9 +387,13 @@ impl State {
         let others = face.peers.iter().filter(|ep| **ep != me).count();
         if others > 0 && !face.peers.iter().any(|ep| *ep != me && possible(ep)) {
             self.unpost(i);
-            let e = self.error_of(i, ErrorClass::ProcFailed, "every peer of the communicator is gone");
-            self.fail(i, e);
+            self.fail_alone(i);
         }
+    }
+
+    pub fn fail_alone(&mut self, i: u32) {
+        let e = self.error_of(i, ErrorClass::ProcFailed, ALL_GONE);
+        self.fail(i, e);
     }
 
     /// Frees a request the user does not want to hear of again.
@@ -391,7 +401,7 @@ impl State {
         let slot = &mut self.requests[i];
         slot.persistent = false;
         match slot.phase {
-            Phase::Done | Phase::Inactive => self.requests.release(i),
+            Phase::Done | Phase::Inactive => self.release(i),
             _ => slot.flags |= flag::DETACHED,
         }
     }

@@ -9,7 +9,7 @@ use crate::request::{Kind, Phase, RequestId, flag};
 use crate::status::ANY;
 use crate::{Error, Status};
 use std::cell::Cell;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 thread_local! {
     /// The operation that this thread is in, for messages of which the user knows nothing.
@@ -251,6 +251,7 @@ fn blocked(op: &'static str) -> Blocked {
         comm: None,
         my_rank: None,
         peer: None,
+        sends: false,
         waits_for: Vec::new(),
         any: false,
         tag: None,
@@ -278,7 +279,9 @@ impl State {
         // Small blocking collectives, and what makes communicators, are plain sends and receives in planes of their
         // own. Facts are looked for by the thread that waits.
         let op = match op {
-            "receive" | "send" | "wait" | "collective" if is_internal(context) => WITHIN.get(),
+            "receive" | "send" | "send-receive" | "wait" | "collective" if is_internal(context) => {
+                WITHIN.get()
+            }
             _ => op,
         };
         let mut b = blocked(op);
@@ -305,6 +308,7 @@ impl State {
             slot.status.source.max(slot.key.source)
         };
         b.peer = Some(rank);
+        b.sends = slot.kind == Kind::Send;
         b.tag = (!is_internal(slot.context)).then_some(slot.key.tag);
         if rank == ANY {
             self.any_member(slot.context, &mut b);
@@ -330,6 +334,46 @@ impl State {
         b.waits_for.sort_unstable();
         b.waits_for.dedup();
         b
+    }
+
+    /// What tasks await: the oldest operation, and the peers of all, any of which may let a task go on.
+    pub fn facts_of_awaited(&self) -> Option<Blocked> {
+        let since = |i: u32| {
+            let slot = &self.requests[i];
+            let waits = slot.flags & flag::AWAITED != 0 && slot.phase != Phase::Done;
+            Some((slot.extra.as_ref().filter(|_| waits)?.awaited.as_ref()?.since, i))
+        };
+        let mut all: Vec<(Instant, u32)> = self.requests.in_use().filter_map(since).collect();
+        all.sort_unstable();
+        let (begun, oldest) = *all.first()?;
+        let op = match self.requests[oldest].kind {
+            Kind::Send => "awaited send",
+            Kind::Recv => "awaited receive",
+            _ => "awaited operation",
+        };
+        let ids: Vec<RequestId> = all.iter().map(|(_, i)| self.requests.id(*i)).collect();
+        let mut b = self.facts_of_several(op, &ids, ids.len() > 1);
+        b.since = begun.elapsed();
+        Some(b)
+    }
+
+    /// The same once for each operation that has been awaited for so long.
+    pub fn overdue_awaited(&mut self) -> Option<Blocked> {
+        let limit = self.limits.blocked_report;
+        let mut overdue = false;
+        let all: Vec<u32> = self.requests.in_use().collect();
+        for i in all {
+            let slot = &mut self.requests[i];
+            let waits = slot.flags & flag::AWAITED != 0;
+            let Some(awaited) = slot.extra.as_mut().filter(|_| waits).and_then(|x| x.awaited.as_mut()) else {
+                continue;
+            };
+            if !awaited.reported && awaited.since.elapsed() >= limit {
+                awaited.reported = true;
+                overdue = true;
+            }
+        }
+        if overdue { self.facts_of_awaited() } else { None }
     }
 
     /// Any other member of the communicator could end the wait.

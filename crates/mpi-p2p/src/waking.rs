@@ -5,37 +5,41 @@
 //! thread makes it, and calls the waker, where no thread of the rank is inside.
 
 use crate::context::Context;
-use crate::core::State;
+use crate::core::{Leftover, State};
 use crate::engine::Engine;
 use crate::memory::{self, Memory};
-use crate::request::{Alloc, AllocFn, RequestId, flag};
+use crate::request::{Alloc, AllocFn, Awaited, RequestId, flag};
 use crate::status::{Source, Tag};
 use crate::store::{Body, Envelope, Kept, Message};
 use crate::{Error, ErrorClass, Status};
 use mpi_datatype::Datatype;
 use std::any::Any;
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
 impl Engine {
     /// The result of a request, which is gone then; until it is complete, `waker` is called when it is. One waker
     /// for each request: the latest counts.
     pub fn poll_wait(&self, id: RequestId, waker: &Waker) -> Poll<Result<Status, Error>> {
-        let mut core = self.enter();
-        core.state.flush_owed();
-        let mut found = core.state.take(id);
-        if found.is_none() {
-            core.poll_all();
-            found = core.state.take(id);
-        }
-        let answer = match found {
-            Some(result) => Poll::Ready(result),
-            None => {
-                core.state.wake_when_done(id, waker);
-                Poll::Pending
+        // To clone a waker is code of the program's, which may call the engine: it is done without the lock.
+        let mut clone = None;
+        loop {
+            let mut core = self.enter();
+            core.state.flush_owed();
+            let mut found = core.state.take(id);
+            if found.is_none() {
+                core.state.seek();
+                core.poll_all();
+                found = core.state.take(id);
             }
-        };
-        self.shared.leave(core);
-        answer
+            let noted = found.is_some() || core.state.wake_when_done(id, waker, &mut clone);
+            self.shared.leave(core);
+            match found {
+                Some(result) => return Poll::Ready(result),
+                None if noted => return Poll::Pending,
+                None => clone = Some(waker.clone()),
+            }
+        }
     }
 
     /// Starts a receive whose size is known only when its message is here: `give` is called then with the number of
@@ -80,18 +84,14 @@ impl Engine {
             return Ok(());
         }
         let mut core = self.enter();
-        let result = core.state.requests.find(id).map(|i| {
-            if cancel {
-                core.state.cancel(i);
-            }
-            let slot = &mut core.state.requests[i];
-            slot.flags &= !flag::AWAITED;
-            slot.extra().waker = None;
-            slot.extra().keep = Some(memory);
-            core.state.free(i);
-        });
+        let found = core.state.requests.find(id);
+        // Dropped below, without the lock, where the request has no use for it.
+        let mut memory = Some(memory);
+        if let Ok(i) = found {
+            core.state.abandon(i, &mut memory, cancel);
+        }
         self.shared.leave(core);
-        result
+        found.map(drop)
     }
 
     /// The bytes of a message that a matched probe took, as they lie in the engine, and its status; `Err` gives the
@@ -105,16 +105,39 @@ impl Engine {
 }
 
 impl State {
-    /// The waker is called when the request completes.
-    fn wake_when_done(&mut self, id: RequestId, waker: &Waker) {
-        let Some(i) = self.requests.named(id.get()) else { return };
+    /// The waker, of which `clone` is one, is called when the request completes. False where a clone is needed and not
+    /// there.
+    fn wake_when_done(&mut self, id: RequestId, waker: &Waker, clone: &mut Option<Waker>) -> bool {
+        let Some(i) = self.requests.named(id.get()) else { return true };
+        let known = self.requests[i].extra().waker.as_ref().is_some_and(|known| known.will_wake(waker));
+        if !known {
+            let Some(clone) = clone.take() else { return false };
+            if let Some(old) = self.requests[i].extra().waker.replace(clone) {
+                self.let_go(Leftover::Waker(old));
+            }
+        }
         let slot = &mut self.requests[i];
-        slot.flags |= flag::AWAITED;
-        match &mut slot.extra().waker {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
+        if slot.flags & flag::AWAITED == 0 {
+            slot.flags |= flag::AWAITED;
+            slot.extra().awaited = Some(Awaited { since: Instant::now(), reported: false });
         }
         self.serve(i);
+        true
+    }
+
+    /// The starter of a request is gone, which goes on or is cancelled.
+    fn abandon(&mut self, i: u32, memory: &mut Option<Box<dyn Any + Send>>, cancel: bool) {
+        let slot = &mut self.requests[i];
+        slot.flags &= !flag::AWAITED;
+        let extra = slot.extra();
+        extra.keep = memory.take();
+        if let Some(waker) = extra.waker.take() {
+            self.let_go(Leftover::Waker(waker));
+        }
+        if cancel {
+            self.cancel(i);
+        }
+        self.free(i);
     }
 
     /// The request has completed: its waker is called when the lock is free.

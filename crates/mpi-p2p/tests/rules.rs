@@ -7,10 +7,11 @@ use mpi_btl::Ep;
 use mpi_btl_sim::SimConfig;
 use mpi_datatype::{Datatype, Primitive, RecvBuf, SendBuf};
 use mpi_p2p::{
-    Activity, Context, Error, ErrorClass, Fatal, Inside, Limits, RequestId, SendMode, Source, Status, Step,
-    Tag,
+    Activity, Context, ContextSpec, Engine, Error, ErrorClass, Fatal, Inside, Limits, RequestId, SendMode,
+    Source, Status, Step, Tag,
 };
 use std::sync::Arc;
+use std::task::{RawWaker, RawWakerVTable, Waker};
 
 const STANDARD: SendMode = SendMode::Standard;
 
@@ -630,6 +631,127 @@ fn generalized_requests_complete_from_outside() {
     });
     assert_eq!(e.wait(id).unwrap().bytes, 5);
     thread.join().unwrap();
+}
+
+/// A waker whose end, and whose copy, call the engine.
+struct Task(Arc<Engine>, RequestId);
+
+impl std::task::Wake for Task {
+    fn wake(self: Arc<Task>) {
+        self.0.progress();
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        // A receive of its own, as a task has that awaits something.
+        self.0.abandon(self.1, Box::new(()), true).unwrap();
+    }
+}
+
+#[test]
+fn what_the_program_gave_ends_where_no_lock_is_held() {
+    let w = calm(2);
+    let cx = w.contexts(0);
+    let e = w.engines[0].clone();
+    let mut rooms = [[0u8; 8]; 9];
+    let mut rooms = rooms.iter_mut();
+    let mut receive =
+        || e.irecv(&cx[0], Source::Rank(1), Tag::Is(9), recv_of(rooms.next().unwrap())).unwrap();
+    let owned = |id: RequestId| Arc::new(Task(e.clone(), id));
+    let gone = |id: RequestId| assert_eq!(e.test(id).unwrap_err().class, ErrorClass::Request);
+    // The engine's waker is the last owner of a task, and another takes its place.
+    let (first, second, third) = (receive(), receive(), receive());
+    assert!(e.poll_wait(first, &Waker::from(owned(second))).is_pending());
+    assert!(e.poll_wait(first, &Waker::from(owned(third))).is_pending());
+    gone(second);
+    assert!(e.poll_wait(first, Waker::noop()).is_pending());
+    gone(third);
+    // The request is abandoned, at once or when it is over, and with it what it was given.
+    let (fourth, fifth) = (receive(), receive());
+    assert!(e.poll_wait(first, &Waker::from(owned(fourth))).is_pending());
+    e.abandon(first, Box::new(owned(fifth)), true).unwrap();
+    gone(fourth);
+    gone(fifth);
+    let (sixth, seventh) = (receive(), receive());
+    let data = vec![1u8; 60_000];
+    let send = e.isend(&cx[0], 1, 3, send_of(&data), SendMode::Synchronous).unwrap();
+    e.abandon(send, Box::new((owned(sixth), [0; 8])), false).unwrap();
+    assert!(e.test(sixth).unwrap().is_none(), "the send still runs");
+    let mut room = vec![0u8; 60_000];
+    let there = w.engines[1].irecv(&cx[1], Source::Rank(0), Tag::Is(3), recv_of(&mut room)).unwrap();
+    w.settle();
+    assert!(w.engines[1].test(there).unwrap().is_some());
+    gone(sixth);
+    // Also where there is no such request any more.
+    assert!(e.abandon(first, Box::new(owned(seventh)), true).is_err());
+    gone(seventh);
+}
+
+/// What a future is polled with may do anything when it is copied.
+#[test]
+fn wakers_are_copied_where_no_lock_is_held() {
+    const CALLS: RawWakerVTable = RawWakerVTable::new(copy, nothing, nothing, nothing);
+    fn copy(engine: *const ()) -> RawWaker {
+        // SAFETY: it is the engine of the test, which lives longer.
+        unsafe { &*engine.cast::<Engine>() }.progress();
+        RawWaker::new(engine, &CALLS)
+    }
+    fn nothing(_: *const ()) {}
+    let w = calm(2);
+    let cx = w.contexts(0);
+    let mut room = [0u8; 8];
+    let e = &w.engines[0];
+    let id = e.irecv(&cx[0], Source::Rank(1), Tag::Any, recv_of(&mut room)).unwrap();
+    // SAFETY: the table's functions take the pointer that is given here.
+    let waker = unsafe { Waker::from_raw(RawWaker::new(Arc::as_ptr(e).cast(), &CALLS)) };
+    assert!(e.poll_wait(id, &waker).is_pending());
+    assert!(e.poll_wait(id, &waker).is_pending());
+    e.cancel(id).unwrap();
+    assert!(e.poll_wait(id, &waker).is_ready());
+}
+
+/// Nobody tells of the end of another world's processes but their connections.
+#[test]
+fn strangers_are_called_before_they_are_waited_for() {
+    for how in 0..6 {
+        let w = calm(4);
+        let spec = ContextSpec { id: 4, rank: 0, name: "inter".into(), peers: vec![Ep(2), Ep(3)].into() };
+        let (e, cx) = (&w.engines[0], w.engines[0].add_context(spec).unwrap());
+        let mut room = [0u8; 8];
+        e.introduce(&[Ep(2), Ep(3)]).unwrap();
+        w.settle();
+        assert_eq!(w.net.in_flight(), 0, "nobody is called in vain");
+        let source = if how % 2 == 0 { Source::Rank(0) } else { Source::Any };
+        let id = match how / 2 {
+            0 => Some(e.irecv(&cx, source, Tag::Any, recv_of(&mut room)).unwrap()),
+            _ => None,
+        };
+        let look = |what: &str| match id {
+            Some(id) => e.test(id).map(|done| assert!(done.is_none(), "{what}")),
+            None if how / 2 == 1 => {
+                e.iprobe(&cx, source, Tag::Any).map(|found| assert!(found.is_none(), "{what}"))
+            }
+            None => e.improbe(&cx, source, Tag::Any).map(|found| assert!(found.is_none(), "{what}")),
+        };
+        look("nothing is here").unwrap();
+        assert_eq!(
+            w.net.in_flight(),
+            if how % 2 == 0 { 1 } else { 2 },
+            "those it waits for are called ({how})"
+        );
+        w.settle();
+        look("nothing is here").unwrap();
+        assert_eq!(w.net.in_flight(), 0, "once");
+        w.net.kill(2);
+        w.net.kill(3);
+        w.settle();
+        let error = look("they are gone").unwrap_err();
+        assert_eq!(error.class, ErrorClass::ProcFailed, "{error}");
+        // Nor does anybody begin to wait for those who are gone.
+        let error = e.recv(&cx, source, Tag::Any, recv_of(&mut [0u8; 8])).unwrap_err();
+        assert_eq!(error.class, ErrorClass::ProcFailed, "{error}");
+    }
 }
 
 #[test]

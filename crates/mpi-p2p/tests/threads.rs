@@ -7,6 +7,7 @@ use mpi_btl_sim::SimConfig;
 use mpi_p2p::{Context, Engine, Limits, SendMode, Source, Tag};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// Moves the simulated clock while the ranks run.
@@ -164,6 +165,69 @@ fn a_blocked_receive_is_reported_with_all_that_is_known() {
     let rest = "on \"world\" (context 0) from rank 0, tag 9; 1 unexpected message is here, and none matches: \
                 [from rank 0 tag 5 (3 bytes)]";
     assert!(text.ends_with(rest), "{text}");
+}
+
+#[test]
+fn a_blocked_send_is_reported_as_one() {
+    let limits = Limits { blocked_report: Duration::from_millis(20), ..Limits::default() };
+    let w = World::queues(2, limits);
+    ranks(&w, |e, cx, rank| {
+        let mut room = [0u8; 8];
+        if rank == 0 {
+            e.send(cx, 1, 6, send_of(&[1; 3]), SendMode::Standard).unwrap();
+            let until = Instant::now() + Duration::from_secs(20);
+            while w.blocked.lock().unwrap().is_empty() {
+                assert!(Instant::now() < until, "no report");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            e.recv(cx, Source::Rank(1), Tag::Is(5), recv_of(&mut room)).unwrap();
+        } else {
+            e.probe(cx, Source::Rank(0), Tag::Any).unwrap();
+            let id = e.isend(cx, 0, 5, send_of(&[7; 8]), SendMode::Synchronous).unwrap();
+            e.wait(id).unwrap();
+        }
+    });
+    let text = w.blocked.lock().unwrap()[0].to_string();
+    assert!(text.starts_with("wait has been blocked for "), "{text}");
+    let rest = "on \"world\" (context 0) to rank 0, tag 5; 1 unexpected message is here: \
+                [from rank 0 tag 6 (3 bytes)]";
+    assert!(text.ends_with(rest), "{text}");
+}
+
+#[test]
+fn awaited_operations_are_reported() {
+    let limits = Limits { blocked_report: Duration::from_millis(20), ..Limits::default() };
+    let w = World::queues(2, limits);
+    let cx = w.contexts(0);
+    let (e, mut rooms) = (&w.engines[1], [[0u8; 8]; 2]);
+    let [first, second] = &mut rooms;
+    let first = e.irecv(&cx[1], Source::Rank(0), Tag::Is(5), recv_of(first)).unwrap();
+    let second = e.irecv(&cx[1], Source::Rank(0), Tag::Is(6), recv_of(second)).unwrap();
+    assert!(e.report().blocked.is_empty(), "nobody awaits them");
+    assert!(e.poll_wait(first, Waker::noop()).is_pending());
+    std::thread::sleep(Duration::from_millis(1));
+    assert!(e.poll_wait(second, Waker::noop()).is_pending());
+    let report = e.report();
+    let [b] = &report.blocked[..] else { panic!("{report:?}") };
+    assert_eq!((b.op, b.peer, b.tag, b.others, b.any), ("awaited receive", Some(0), Some(5), 1, true));
+    assert_eq!(b.waits_for, [mpi_btl::Ep(0)]);
+    // No thread waits: the helper tells of it, of each once.
+    let until = Instant::now() + Duration::from_secs(20);
+    while w.blocked.lock().unwrap().is_empty() {
+        assert!(Instant::now() < until, "no report");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let text = w.blocked.lock().unwrap()[0].to_string();
+    assert!(text.starts_with("awaited receive has been blocked for "), "{text}");
+    assert!(text.contains("from rank 0, tag 5, and 1 further operation; "), "{text}");
+    // One is complete, the other given up.
+    w.engines[0].send(&cx[0], 1, 5, send_of(&[1; 8]), SendMode::Standard).unwrap();
+    while e.poll_wait(first, Waker::noop()).is_pending() {
+        assert!(Instant::now() < until, "the message never comes");
+    }
+    assert_eq!(e.report().blocked[0].tag, Some(6));
+    e.abandon(second, Box::new(()), true).unwrap();
+    assert!(e.report().blocked.is_empty());
 }
 
 /// Threads of two ranks in pairs, all at once; every thread checks each byte it gets.

@@ -3,9 +3,13 @@
 mod support;
 
 use mpi::collective::SystemOperation;
+use mpi::ext::prelude::*;
 use mpi::topology::{Color, SimpleCommunicator};
 use mpi::traits::*;
+use std::future::Future;
+use std::pin::Pin;
 use std::process::ExitCode;
+use std::task::{Context, Waker};
 use std::time::Duration;
 use support::{Case, case};
 
@@ -68,6 +72,25 @@ const CASES: &[Case] = &[
         "rank 1: split has been blocked for",
         "on \"MPI_COMM_WORLD\"",
         "waiting for rank 0",
+    ]),
+    case("owned_receives_wait", owned_receives_wait).on(&[3]).hangs(&[
+        "rank 0: receive_vec has been blocked for",
+        "rank 1: receive_ref has been blocked for",
+        "rank 2: receive_on_loan has been blocked for",
+        "on \"MPI_COMM_WORLD\" (context 0) from rank 2, tag 5; no unexpected message is here",
+    ]),
+    case("both_ways_and_a_send_wait", both_ways_and_a_send_wait).on(&[2]).hangs(&[
+        "rank 0: send-receive has been blocked for",
+        "rank 1: wait has been blocked for",
+        "on \"MPI_COMM_WORLD\" (context 0) to rank 0, tag 5; 1 unexpected message is here: [from rank 0 tag 1 (",
+        "a circle: rank 0 waits for rank 1, rank 1 waits for rank 0",
+    ]),
+    case("awaits", awaits).on(&[2]).hangs(&[
+        "rank 0: awaited receive has been blocked for",
+        "on \"MPI_COMM_WORLD\" (context 0) from rank 1, tag 5",
+        "rank 1: awaited send has been blocked for",
+        "on \"MPI_COMM_WORLD\" (context 0) to rank 0, tag 6",
+        "a circle: rank 0 waits for rank 1, rank 1 waits for rank 0",
     ]),
     case("one_computes", one_computes).on(&[2]).hangs(&["rank 1: runs outside of MPI"]),
 ];
@@ -183,6 +206,49 @@ fn immediate_barrier_waits() {
 
 fn split_waits() {
     without(0, |world| drop(world.split_by_color(Color::with_value(0))));
+}
+
+fn owned_receives_wait() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let from = world.process_at_rank((world.rank() + 2) % 3);
+    match world.rank() {
+        0 => drop(from.receive_vec_with_tag::<i32>(5)),
+        1 => from.receive_ref_with_tag(5, |_: &[i32], _| ()),
+        _ => from.receive_on_loan_with_tag(5, |_: &[i32], _| ()),
+    }
+}
+
+/// The send of a send-receive is received by nobody, as rank 1 waits for another send.
+fn both_ways_and_a_send_wait() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let other = world.process_at_rank(1 - world.rank());
+    if world.rank() == 0 {
+        mpi::point_to_point::send_receive_with_tags::<_, _, i32, _>(&1_i32, &other, 1, &other, 2);
+    } else {
+        other.probe();
+        mpi::request::scope(|scope| {
+            other.immediate_synchronous_send_with_tag(scope, &1, 5).wait();
+        });
+    }
+}
+
+/// Each awaits what the other never does, and nothing else runs.
+fn awaits() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let other = world.process_at_rank(1 - world.rank());
+    let mut cx = Context::from_waker(Waker::noop());
+    if world.rank() == 0 {
+        let mut receive = other.irecv_vec_with_tag::<i32>(5);
+        assert!(Pin::new(&mut receive).poll(&mut cx).is_pending());
+        std::thread::sleep(Duration::from_secs(100));
+    } else {
+        let mut send = other.issend_owned_with_tag(vec![1], 6);
+        assert!(Pin::new(&mut send).poll(&mut cx).is_pending());
+        std::thread::sleep(Duration::from_secs(100));
+    }
 }
 
 fn one_computes() {

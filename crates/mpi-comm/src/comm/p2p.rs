@@ -157,10 +157,18 @@ impl Comm {
     /// # Errors
     /// As [`Comm::recv`].
     pub fn mprobe(&self, source: Source, tag: Tag) -> Result<(Matched, Status), Error> {
+        self.mprobe_for("probe", source, tag)
+    }
+
+    /// As [`mprobe`](Comm::mprobe) for an operation that begins so: what reports and errors call it.
+    ///
+    /// # Errors
+    /// As [`Comm::recv`].
+    pub fn mprobe_for(&self, op: &'static str, source: Source, tag: Tag) -> Result<(Matched, Status), Error> {
         let _recording = record::op(const { Op::named("mprobe") }, || self.number_of_source(source));
-        match self.incoming("probe", source, tag, None)? {
+        match self.incoming(op, source, tag, None)? {
             Some(source) => {
-                let (message, status) = self.engine().mprobe(self.context(), source, tag)?;
+                let (message, status) = self.engine().mprobe_for(op, self.context(), source, tag)?;
                 Ok((Matched::Message(message), status))
             }
             None => Ok((Matched::Null, NULL_STATUS)),

@@ -270,6 +270,7 @@ fn launches() -> Vec<Launch> {
         Launch::of("many_strangers", 2).says("without its key dropped"),
         Launch::of("two_jobs", 0).silent(),
         Launch::of("two_linked_jobs", 0).silent(),
+        Launch::of("dead_strangers", 0).silent(),
         Launch::of("leaves_nothing", 0).silent(),
         Launch::of("joins", 2).silent(),
         Launch::of("blocked_across", 2)

@@ -23,6 +23,9 @@ pub fn run(scenario: &str, rest: &[String]) -> bool {
         "accepts" => accepts(rest),
         "connects" => connects(rest),
         "two_linked_jobs" => two_linked_jobs(),
+        "dead_strangers" => dead_strangers(),
+        "waits_for_the_dead" => waits_for_the_dead(rest),
+        "dies_unheard" => dies_unheard(),
         "circle_across" => circle_across(),
         "child_of_circle" => child_of_circle(),
         _ => return false,
@@ -231,6 +234,65 @@ fn two_linked_jobs() {
     let said = String::from_utf8_lossy(&first.stderr);
     assert_eq!(first.status.code(), Some(1), "{said}");
     assert!(said.contains("the peer is gone"), "{said}");
+}
+
+/// No rank itself: starts two jobs that connect and exchange nothing; all of the second die, and the first, which
+/// waits for them in several ways, hears of it.
+fn dead_strangers() {
+    for how in ["named", "any", "probe", "late", "test"] {
+        let (mut first, mut second) = (job(2, &format!("waits_for_the_dead {how}")), job(2, "dies_unheard"));
+        let mut line = String::new();
+        let mut out = std::io::BufReader::new(first.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+        second.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+        assert_eq!(second.wait_with_output().unwrap().status.code(), Some(9));
+        let first = first.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&first.stderr);
+        assert_eq!(first.status.code(), Some(0), "{how}: {said}");
+    }
+}
+
+fn waits_for_the_dead(how: &[String]) {
+    let world = join(ThreadLevel::Single);
+    let port = match world.rank() {
+        0 => mpi_comm::open_port().unwrap(),
+        _ => String::new(),
+    };
+    if world.rank() == 0 {
+        println!("{port}");
+    }
+    let inter = world.accept(&port, 0).unwrap();
+    inter.set_error_handler(ErrorHandler::Return);
+    let rank = world.rank() as i32;
+    let error = match how[0].as_str() {
+        "named" => receive(&inter, Source::Rank(rank), Tag::Any).unwrap_err(),
+        "any" => receive(&inter, Source::Any, Tag::Any).unwrap_err(),
+        "probe" => inter.probe(Source::Any, Tag::Any).unwrap_err(),
+        "late" => {
+            std::thread::sleep(Duration::from_millis(1500));
+            receive(&inter, Source::Any, Tag::Any).unwrap_err()
+        }
+        _ => loop {
+            match inter.iprobe(Source::Any, Tag::Any) {
+                Ok(found) => assert!(found.is_none()),
+                Err(error) => break error,
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        },
+    };
+    assert_eq!(error.class, ErrorClass::ProcFailed, "{error}");
+    mpi_comm::finalize().unwrap();
+}
+
+fn dies_unheard() {
+    let world = join(ThreadLevel::Single);
+    let mut port = String::new();
+    if world.rank() == 0 {
+        std::io::stdin().read_line(&mut port).unwrap();
+    }
+    let _inter = world.connect(&port, 0).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    std::process::exit(9);
 }
 
 fn accepts(linked: &[String]) {

@@ -45,7 +45,7 @@ pub trait LendingSource: Source {
     where
         T: Equivalence,
     {
-        ok(core_comm(self.as_communicator()), lend(self, tag, look))
+        ok(core_comm(self.as_communicator()), lend("receive_ref", self, tag, look))
     }
 
     /// [`receive_ref_with_tag`](Self::receive_ref_with_tag) with its error as a value.
@@ -61,7 +61,7 @@ pub trait LendingSource: Source {
     where
         T: Equivalence,
     {
-        caught(lend(self, tag, look))
+        caught(lend("receive_ref", self, tag, look))
     }
 
     /// As [`receive_ref`](Self::receive_ref), and a message that comes while this waits for it is lent out of the
@@ -106,12 +106,17 @@ pub trait LendingSource: Source {
 
 impl<S: Source + ?Sized> LendingSource for S {}
 
-fn lend<S, T, R>(source: &S, tag: Tag, look: impl FnOnce(&[T], Status) -> R) -> Result<R, mpi_p2p::Error>
+fn lend<S, T, R>(
+    op: &'static str,
+    source: &S,
+    tag: Tag,
+    look: impl FnOnce(&[T], Status) -> R,
+) -> Result<R, mpi_p2p::Error>
 where
     S: Source + ?Sized,
     T: Equivalence,
 {
-    let (message, status) = call::matched_probe(source, tag)?;
+    let (message, status) = call::matched_for(op, source, tag)?;
     let datatype = T::equivalent_datatype();
     let datatype = core_type(&datatype);
     let (comm, matched) = message.into_parts();
@@ -141,7 +146,9 @@ where
     match lend_as_it_comes(source, tag, look) {
         Ok(result) => Ok(result),
         // The same rule whichever way it came: what looks at it is inside.
-        Err(look) => lend(source, tag, |elements: &[T], status| engine.inside(|| look(elements, status))),
+        Err(look) => lend("receive_on_loan", source, tag, |elements: &[T], status| {
+            engine.inside(|| look(elements, status))
+        }),
     }
 }
 

@@ -296,7 +296,7 @@ fn bytes_of<S: Source + ?Sized>(
     source: &S,
     tag: Tag,
 ) -> Result<Result<(Vec<u8>, Status), u64>, mpi_p2p::Error> {
-    let (message, status) = call::matched_probe(source, tag)?;
+    let (message, status) = call::matched_for("receive_serialized", source, tag)?;
     if status.bytes() <= SERIALIZED_MESSAGE_MAX_BYTES as u64 {
         return message.receive_vec::<u8>(status).1.map(Ok);
     }

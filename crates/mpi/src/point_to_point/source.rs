@@ -98,7 +98,7 @@ pub unsafe trait Source: AsCommunicator {
     where
         Msg: Equivalence,
     {
-        self.matched_probe_with_tag(tag).matched_receive_vec()
+        done(self, call::matched_for("receive_vec", self, tag)).matched_receive_vec()
     }
 
     /// Receives a message of any length.
@@ -233,8 +233,17 @@ pub(crate) mod call {
         source: &S,
         tag: Tag,
     ) -> Result<(Message, Status), Error> {
+        matched_for("probe", source, tag)
+    }
+
+    /// A matched probe as the first half of an operation of that name.
+    pub(crate) fn matched_for<S: Source + ?Sized>(
+        op: &'static str,
+        source: &S,
+        tag: Tag,
+    ) -> Result<(Message, Status), Error> {
         let comm = core_comm(source.as_communicator());
-        let (message, status) = comm.mprobe(from(source.source_rank()), tagged(tag))?;
+        let (message, status) = comm.mprobe_for(op, from(source.source_rank()), tagged(tag))?;
         Ok((Message::new(comm, message), Status::from_core(status)))
     }
 

@@ -142,7 +142,7 @@ pub trait TrySource: Source {
     where
         Msg: Equivalence,
     {
-        let (message, status) = caught(call::matched_probe(self, tag))?;
+        let (message, status) = caught(call::matched_for("receive_vec", self, tag))?;
         caught(message.receive_vec(status).1)
     }
 
@@ -155,7 +155,7 @@ pub trait TrySource: Source {
     where
         Msg: Equivalence,
     {
-        let (message, status) = caught(call::matched_probe(self, MPI_ANY_TAG))?;
+        let (message, status) = caught(call::matched_for("receive_vec", self, MPI_ANY_TAG))?;
         caught(message.receive_vec(status).1)
     }
 
