@@ -2,10 +2,15 @@
 //!
 //! A value is one machine word, as in C; what it means, and whether it points to something, is the
 //! business of whoever made the key. Callbacks run without any lock of this crate held.
+//!
+//! Values of a key that was made with [`create_lent_keyval`] may be looked at for as long as a handle to the
+//! communicator lives. So one that is replaced or deleted is deleted at once only where nobody can still look at it,
+//! and with the last handle otherwise.
 
 use crate::Comm;
 use mpi_p2p::{Error, ErrorClass};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::{self, ThreadId};
 
 /// A key for attributes, valid until [`free_keyval`] and the last attribute under it are gone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -36,6 +41,8 @@ pub type DeleteCallback = Box<dyn Fn(&Comm, Keyval, AttributeValue) -> Result<()
 struct Definition {
     on_copy: OnCopy,
     on_delete: Option<DeleteCallback>,
+    /// Whoever has a handle may still look at a value that was replaced or deleted.
+    lent: bool,
 }
 
 /// All keys of the process. A key that was freed leaves a hole, and is not used again.
@@ -43,8 +50,18 @@ static KEYVALS: RwLock<Vec<Option<Arc<Definition>>>> = RwLock::new(Vec::new());
 
 /// Makes a key.
 pub fn create_keyval(on_copy: OnCopy, on_delete: Option<DeleteCallback>) -> Keyval {
+    define(Definition { on_copy, on_delete, lent: false })
+}
+
+/// Makes a key whose values are lent to whoever has a handle, so that the callback is not called while one may still
+/// look.
+pub fn create_lent_keyval(on_copy: OnCopy, on_delete: DeleteCallback) -> Keyval {
+    define(Definition { on_copy, on_delete: Some(on_delete), lent: true })
+}
+
+fn define(definition: Definition) -> Keyval {
     let mut all = KEYVALS.write().unwrap_or_else(PoisonError::into_inner);
-    all.push(Some(Arc::new(Definition { on_copy, on_delete })));
+    all.push(Some(Arc::new(definition)));
     Keyval(all.len() as u32 - 1)
 }
 
@@ -73,17 +90,35 @@ fn no_key(op: &'static str, key: Keyval) -> Error {
 #[derive(Default)]
 pub(crate) struct Attributes {
     list: Mutex<Vec<Attribute>>,
+    /// Replaced or deleted while somebody may still look at the value.
+    retired: Mutex<Vec<Attribute>>,
 }
 
 #[derive(Clone)]
 struct Attribute {
     key: Keyval,
     value: AttributeValue,
+    /// The thread that the value is for; none where it is for all.
+    owner: Option<ThreadId>,
     definition: Arc<Definition>,
 }
 
 impl Attribute {
-    fn delete(self, comm: &Comm, op: &'static str) -> Result<(), Error> {
+    /// `alone` says that nothing that the caller knows of looks at the value through the caller's handle.
+    fn delete(self, comm: &Comm, alone: bool, op: &'static str) -> Result<(), Error> {
+        // Asked after the attribute has left the list: who comes by a handle later does not find it.
+        if self.definition.lent && !(alone && comm.is_only_handle()) {
+            comm.attributes().retired().push(self);
+            return Ok(());
+        }
+        self.delete_now(comm, op)
+    }
+
+    fn delete_now(self, comm: &Comm, op: &'static str) -> Result<(), Error> {
+        if self.owner.is_some_and(|owner| owner != thread::current().id()) {
+            // Not even its end may be seen elsewhere, so that the value stays for ever.
+            return Ok(());
+        }
         let Some(callback) = &self.definition.on_delete else { return Ok(()) };
         callback(comm, self.key, self.value).map_err(|code| {
             let detail = format!("the delete callback of attribute key {} answered error {code}", self.key.0);
@@ -93,8 +128,12 @@ impl Attribute {
 }
 
 impl Attributes {
-    fn list(&self) -> std::sync::MutexGuard<'_, Vec<Attribute>> {
+    fn list(&self) -> MutexGuard<'_, Vec<Attribute>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<Attribute>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, key: Keyval) -> Option<Attribute> {
@@ -119,9 +158,10 @@ impl Attributes {
                     comm.attach(Error::new(ErrorClass::Other, "duplicate", detail))
                 })?,
             };
-            list.extend(value.map(|value| Attribute { value, ..attribute }));
+            let owner = attribute.owner.map(|_| thread::current().id());
+            list.extend(value.map(|value| Attribute { value, owner, ..attribute }));
         }
-        Ok(Attributes { list: Mutex::new(list) })
+        Ok(Attributes { list: Mutex::new(list), retired: Mutex::default() })
     }
 
     /// Deletes all, the last set first.
@@ -129,7 +169,15 @@ impl Attributes {
         loop {
             // One at a time: a callback may look at the others.
             let Some(last) = self.list().pop() else { return Ok(()) };
-            last.delete(comm, "free")?;
+            last.delete(comm, true, "free")?;
+        }
+    }
+
+    /// Deletes what was retired, once there is no handle any more.
+    pub(crate) fn bury(&self, comm: &Comm) -> Result<(), Error> {
+        loop {
+            let Some(last) = self.retired().pop() else { return Ok(()) };
+            last.delete_now(comm, "free")?;
         }
     }
 }
@@ -140,9 +188,20 @@ impl Comm {
     /// # Errors
     /// `Keyval` when there is no such key.
     pub fn attribute(&self, key: Keyval) -> Result<Option<AttributeValue>, Error> {
-        let found = self.attributes().list().iter().find(|attribute| attribute.key == key).map(|a| a.value);
+        Ok(self.attribute_with_owner(key)?.map(|(value, _)| value))
+    }
+
+    /// The attribute under a key, and the thread that it is for, if it is not for all.
+    ///
+    /// # Errors
+    /// As [`Comm::attribute`].
+    pub fn attribute_with_owner(
+        &self,
+        key: Keyval,
+    ) -> Result<Option<(AttributeValue, Option<ThreadId>)>, Error> {
+        let found = self.attributes().list().iter().find(|a| a.key == key).map(|a| (a.value, a.owner));
         match found {
-            Some(value) => Ok(Some(value)),
+            Some(found) => Ok(Some(found)),
             None => definition("get attribute", key).map(|_| None).map_err(|e| self.attach(e)),
         }
     }
@@ -152,11 +211,27 @@ impl Comm {
     /// # Errors
     /// `Keyval` when there is no such key, `Other` when the delete callback fails.
     pub fn set_attribute(&self, key: Keyval, value: AttributeValue) -> Result<(), Error> {
+        self.set_attribute_for(key, value, None, false)
+    }
+
+    /// As [`Comm::set_attribute`], for one thread only where an owner is given: no other may look at it, and no
+    /// callback is called with it elsewhere, at the price that it is never deleted then. `alone` says that nothing
+    /// looks at what was under the key through this handle.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_attribute_for(
+        &self,
+        key: Keyval,
+        value: AttributeValue,
+        owner: Option<ThreadId>,
+        alone: bool,
+    ) -> Result<(), Error> {
         let definition = definition("set attribute", key).map_err(|e| self.attach(e))?;
         if let Some(old) = self.attributes().take(key) {
-            old.delete(self, "set attribute")?;
+            old.delete(self, alone, "set attribute")?;
         }
-        self.attributes().list().push(Attribute { key, value, definition });
+        self.attributes().list().push(Attribute { key, value, owner, definition });
         Ok(())
     }
 
@@ -166,7 +241,7 @@ impl Comm {
     /// `Keyval` when there is none under the key, `Other` when the delete callback fails.
     pub fn delete_attribute(&self, key: Keyval) -> Result<(), Error> {
         match self.attributes().take(key) {
-            Some(old) => old.delete(self, "delete attribute"),
+            Some(old) => old.delete(self, false, "delete attribute"),
             None => Err(self.attach(no_key("delete attribute", key))),
         }
     }

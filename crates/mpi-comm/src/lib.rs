@@ -33,13 +33,16 @@ pub mod topology;
 
 pub use crate::core::{Node, Predefined};
 pub use attributes::{
-    AttributeValue, CopyCallback, DeleteCallback, Keyval, OnCopy, create_keyval, free_keyval,
+    AttributeValue, CopyCallback, DeleteCallback, Keyval, OnCopy, create_keyval, create_lent_keyval,
+    free_keyval,
 };
 pub use comm::{Comm, Dest, Matched, NULL_STATUS, Neighbours, PendingComm, Source, SplitKind};
 pub use dynamic::{
     SpawnCommand, close_port, join, lookup_name, open_port, publish_name, spawn_limit, unpublish_name,
 };
-pub use errhandler::{ErrorHandler, UserHandler, fatal, handle_by_context};
+pub use errhandler::{
+    ErrorHandler, Place, UserHandler, fatal, fatal_at, handle_by_context, handle_by_context_at,
+};
 pub use ft::{Agreed, PendingAgreement};
 pub use group::{Group, RankRange, Relation};
 pub use info::Info;

@@ -71,6 +71,7 @@ pub fn init(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result<ThreadL
     let process = start::start(level, backends)
         .map_err(|error| Error::new(ErrorClass::Other, "init", error.to_string()))?;
     let _ = ENGINE.set(process.engine.clone());
+    process.keep_predefined(true);
     *state = State::Running(Arc::new(process));
     Ok(level)
 }
@@ -280,7 +281,13 @@ fn end_job(code: i32, message: &str) -> ! {
     if let Ok(process) = running("abort") {
         process.client.abort(code, message);
     }
-    std::process::exit(mpi_pmi::exit_status(code))
+    let status = mpi_pmi::exit_status(code);
+    if is_finalized() {
+        // The program may be at its own end already, in the destructor of a thread's value: to exit in an exit would
+        // abort.
+        crate::comm::exit_at_once(status);
+    }
+    std::process::exit(status)
 }
 
 /// Hands what the program has printed to the launcher before the launcher hears of the end, so that
@@ -305,8 +312,15 @@ impl Process {
         drop(parent);
     }
 
+    fn keep_predefined(&self, kept: bool) {
+        self.predefined.world.keep(kept);
+        self.predefined.self_comm.keep(kept);
+    }
+
     fn end(&self) -> Result<(), Error> {
         let Predefined { world, self_comm } = &self.predefined;
+        self.keep_predefined(false);
+        self.engine.ending();
         // The standard frees the attributes of the own communicator first, so that libraries can
         // still communicate in their callbacks.
         let callbacks = self_comm.attributes().clear(self_comm);

@@ -426,7 +426,7 @@ fn error_handlers_run_at_the_face() {
         let seen = calls.clone();
         let comm = p.world.dup().unwrap();
         assert!(matches!(comm.error_handler(), ErrorHandler::Return), "a duplicate inherits");
-        comm.set_error_handler(ErrorHandler::User(Arc::new(move |comm, error| {
+        comm.set_error_handler(ErrorHandler::User(Arc::new(move |comm, error, _| {
             assert_eq!((comm.size(), error.class), (1, ErrorClass::Rank));
             seen.fetch_add(1, Ordering::Relaxed);
         })));

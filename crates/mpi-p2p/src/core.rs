@@ -112,6 +112,8 @@ pub(crate) struct State {
     pub boards_taken: u64,
     pub failures: Failures,
     pub closed: bool,
+    /// This process is on its way to that: a peer that has left is where all go.
+    pub ending: bool,
 }
 
 impl Core {
@@ -159,6 +161,7 @@ impl Core {
             boards_taken: 0,
             failures: Failures::default(),
             closed: false,
+            ending: false,
         };
         Core { rx, idle, since_quiet: 0, state }
     }

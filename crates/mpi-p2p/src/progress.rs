@@ -407,6 +407,13 @@ pub(crate) struct News {
     leftovers: Vec<Leftover>,
 }
 
+impl News {
+    /// What the end of this process makes no news any more.
+    pub fn without_fatal(self) -> News {
+        News { fatal: Vec::new(), ..self }
+    }
+}
+
 impl Shared {
     /// Lets the lock go and tells the hooks and the helper what they are to know.
     #[inline(always)]

@@ -411,6 +411,11 @@ impl Engine {
         self.shared.closed.load(Ordering::Relaxed)
     }
 
+    /// Finalisation has begun: what still waits for peers that leave is told so, rather than that they are gone.
+    pub fn ending(&self) {
+        self.enter().state.ending = true;
+    }
+
     /// Tells every peer goodbye, and gives the transports until `timeout` to get everything out.
     pub fn close(&self, timeout: std::time::Duration) {
         let mut core = self.enter();
@@ -437,7 +442,11 @@ impl Engine {
         while !core.state.tx.iter().all(|tx| tx.quiet()) && std::time::Instant::now() < until {
             core.poll_all();
         }
+        core.state.fail_posted();
+        // That a peer is gone is no news any more.
+        let news = core.state.news().without_fatal();
         drop(core);
+        self.shared.spread(news);
         self.shared.helper.stop();
     }
 }

@@ -5,6 +5,7 @@ use crate::Status;
 use crate::core::State;
 use crate::limits::{PACKED_FRAME_BYTES, PIECE_MAX_BYTES};
 use crate::peer::Link;
+use crate::recv::FINALISED;
 use crate::request::{Kind, Phase, flag};
 use crate::send::Offer;
 use crate::silent::ALL_GONE;
@@ -357,7 +358,10 @@ impl State {
             };
             if unfinished && with_peer {
                 self.unpost(i);
-                self.fail_gone(i, why.clone());
+                match !failed && self.ending {
+                    true => self.fail_finalised(i),
+                    false => self.fail_gone(i, why.clone()),
+                }
             } else if unfinished && slot.kind == Kind::Recv && slot.phase == Phase::Waiting {
                 self.fail_if_alone(i);
             }
@@ -387,12 +391,35 @@ impl State {
         let others = face.peers.iter().filter(|ep| **ep != me).count();
         if others > 0 && !face.peers.iter().any(|ep| *ep != me && possible(ep)) {
             self.unpost(i);
+            if self.ending {
+                return self.fail_finalised(i);
+            }
             self.fail_alone(i);
         }
     }
 
     pub fn fail_alone(&mut self, i: u32) {
         let e = self.error_of(i, ErrorClass::ProcFailed, ALL_GONE);
+        self.fail(i, e);
+    }
+
+    /// Nothing comes any more for receives that other threads wait in.
+    pub fn fail_posted(&mut self) {
+        let posted = |i: &u32| {
+            let slot = &self.requests[*i];
+            slot.kind == Kind::Recv && slot.phase == Phase::Waiting
+        };
+        let all: Vec<u32> = self.requests.in_use().filter(posted).collect();
+        for i in all {
+            self.unpost(i);
+            self.fail_finalised(i);
+        }
+        self.waiters.wake_all();
+    }
+
+    /// Another thread finalises meanwhile.
+    fn fail_finalised(&mut self, i: u32) {
+        let e = self.error_of(i, ErrorClass::Other, FINALISED);
         self.fail(i, e);
     }
 

@@ -4,6 +4,14 @@
 //! [`set_attr`](crate::topology::AnyCommunicator::set_attr), one value of each type. It is dropped with the
 //! communicator, and copied by duplication where [`CLONE_ON_DUP`](CommAttribute::CLONE_ON_DUP) says so.
 //!
+//! A reference to a value is good for as long as the communicator that it was asked of: a value that is replaced through
+//! one of several names of a communicator stays in memory until the last of them is dropped.
+//!
+//! A type need not be `Send` or `Sync`, so a value is for the thread that set it: another thread that asks for it
+//! panics, and so does one that would copy it by duplicating the communicator. Where another thread drops the last name
+//! of the communicator, the value is not dropped. For all threads there is
+//! [`set_shared_attr`](crate::ext::SharedAttributes::set_shared_attr).
+//!
 //! ```no_run
 //! use mpi::traits::*;
 //!
@@ -19,14 +27,18 @@
 //! assert_eq!(world.duplicate().get_attr::<Timeout>().map(|t| t.0), Some(1.5));
 //! ```
 
-use std::any::TypeId;
+use std::any::{Any, TypeId, type_name};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::os::raw::c_int;
+use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 use std::sync::{PoisonError, RwLock};
+use std::thread::{self, ThreadId};
 
 use mpi_comm::{Comm, Keyval, OnCopy};
+use mpi_p2p::ErrorClass;
 
 use crate::ffi::MPI_Comm;
 use crate::raw::traits::*;
@@ -59,8 +71,7 @@ where
         _extra_state: *mut c_void,
     ) -> c_int {
         // SAFETY: the caller's promise.
-        drop(unsafe { Box::from_raw(val.cast::<Self>()) });
-        ffi::MPI_SUCCESS as c_int
+        held_back(|| drop(unsafe { Box::from_raw(val.cast::<Self>()) }))
     }
 
     /// Called when the communicator is duplicated: boxes a clone, or sets `flag` to 0.
@@ -76,14 +87,13 @@ where
         flag: *mut c_int,
     ) -> c_int {
         // SAFETY: the caller's promise.
-        unsafe {
+        held_back(|| unsafe {
             if Self::CLONE_ON_DUP {
                 let copy = Box::new((*val_in.cast::<Self>()).clone());
                 *val_out.cast::<*mut Self>() = Box::into_raw(copy);
             }
             *flag = c_int::from(Self::CLONE_ON_DUP);
-        }
-        ffi::MPI_SUCCESS as c_int
+        })
     }
 
     /// The key of this type's attribute, made on first use.
@@ -99,8 +109,46 @@ where
     }
 }
 
+thread_local! {
+    /// A panic of a value's, on its way through functions of the C binding.
+    static HELD_BACK: Cell<Option<Box<dyn Any + Send>>> = const { Cell::new(None) };
+}
+
+/// Runs what may panic in a function through which no panic may unwind; [`let_go`] carries a panic on.
+fn held_back(body: impl FnOnce()) -> c_int {
+    match panic::catch_unwind(AssertUnwindSafe(body)) {
+        Ok(()) => ffi::MPI_SUCCESS as c_int,
+        Err(panic) => {
+            HELD_BACK.set(Some(panic));
+            ErrorClass::Other as c_int
+        }
+    }
+}
+
+fn let_go() {
+    if let Some(panic) = HELD_BACK.take() {
+        error::abort_if_unwinding("an attribute of a communicator panicked, too");
+        panic::resume_unwind(panic);
+    }
+}
+
+/// # Panics
+/// If the value is for another thread.
+#[track_caller]
+fn assert_may_see<A>(owner: Option<ThreadId>) {
+    assert!(
+        owner.is_none_or(|owner| owner == thread::current().id()),
+        "the attribute `{}` is for the thread that set it, which is another: set_shared_attr sets one for all threads",
+        type_name::<A>()
+    );
+}
+
 fn make_key<A: CommAttribute>() -> AttributeKey {
     let copy = |comm: &Comm, key: Keyval, value: usize| {
+        if A::CLONE_ON_DUP {
+            let found = comm.attribute_with_owner(key).ok().flatten();
+            assert_may_see::<A>(found.and_then(|(_, owner)| owner));
+        }
         let (mut out, mut flag) = (ptr::null_mut::<A>(), 0);
         // SAFETY: `set` put the address of a boxed `A` there; the other two point to room of the right type.
         let code = unsafe {
@@ -113,6 +161,7 @@ fn make_key<A: CommAttribute>() -> AttributeKey {
                 &mut flag,
             )
         };
+        let_go();
         if code != 0 { Err(code) } else { Ok((flag != 0).then(|| out.expose_provenance())) }
     };
     let delete = |comm: &Comm, key: Keyval, value: usize| {
@@ -125,42 +174,58 @@ fn make_key<A: CommAttribute>() -> AttributeKey {
                 ptr::null_mut(),
             )
         };
+        let_go();
         if code != 0 { Err(code) } else { Ok(()) }
     };
-    let key = mpi_comm::create_keyval(OnCopy::Call(Box::new(copy)), Some(Box::new(delete)));
-    AttributeKey(key.0 as c_int)
+    let key = mpi_comm::create_lent_keyval(OnCopy::Call(Box::new(copy)), Box::new(delete));
+    AttributeKey { number: key.0 as c_int, of: Some(TypeId::of::<A>()) }
 }
 
 /// The attribute of type `A`, if it was set.
+#[track_caller]
 pub(crate) fn get<A: CommAttribute>(comm: &Comm) -> Option<&A> {
-    let value = error::ok(comm, comm.attribute(A::get_key().keyval()))?;
-    // SAFETY: under this key there are only boxed `A`s. The communicator keeps it while it is borrowed: replacing
-    // takes it mutably.
+    let (value, owner) = error::ok(comm, comm.attribute_with_owner(A::get_key().keyval::<A>()))?;
+    assert_may_see::<A>(owner);
+    // SAFETY: under this key there are only boxed `A`s, which this thread may see. The communicator keeps it while a
+    // handle to it is borrowed, though it be replaced.
     unsafe { ptr::with_exposed_provenance::<A>(value).as_ref() }
 }
 
-/// Sets the attribute of type `A`.
-pub(crate) fn set<A: CommAttribute>(comm: &Comm, value: A) {
+/// Sets the attribute of type `A`, for one thread where an owner is given. `alone` says that nothing is borrowed through
+/// this handle.
+#[track_caller]
+pub(crate) fn set<A: CommAttribute>(comm: &Comm, value: A, owner: Option<ThreadId>, alone: bool) {
+    let key = A::get_key().keyval::<A>();
     let value = Box::into_raw(Box::new(value)).expose_provenance();
-    error::ok(comm, comm.set_attribute(A::get_key().keyval(), value));
+    error::ok(comm, comm.set_attribute_for(key, value, owner, alone));
 }
 
 /// The key under which a communicator keeps an attribute.
 #[allow(missing_copy_implementations)]
 #[derive(Debug, Clone)]
-pub struct AttributeKey(i32);
+pub struct AttributeKey {
+    number: c_int,
+    /// The type whose values are under it, where that is known and not a promise.
+    of: Option<TypeId>,
+}
 
 impl AttributeKey {
     /// The key of the given number.
     ///
     /// # Safety
-    /// There must be such a key, and its values must be boxed values of the type that uses it.
+    /// There must be such a key, and its values must be boxed values of the type that uses it, which stay where they are
+    /// while a communicator that has one is borrowed.
     pub unsafe fn new_unchecked(k: i32) -> Self {
-        Self(k)
+        Self { number: k, of: None }
     }
 
-    fn keyval(&self) -> Keyval {
-        Keyval(self.0 as u32)
+    /// # Panics
+    /// If the key is another type's.
+    #[track_caller]
+    fn keyval<A: 'static>(&self) -> Keyval {
+        let own = self.of.is_none_or(|of| of == TypeId::of::<A>());
+        assert!(own, "the attribute `{}` has the key of another type", type_name::<A>());
+        Keyval(self.number as u32)
     }
 }
 
@@ -168,6 +233,6 @@ impl AttributeKey {
 unsafe impl AsRaw for AttributeKey {
     type Raw = c_int;
     fn as_raw(&self) -> Self::Raw {
-        self.0
+        self.number
     }
 }

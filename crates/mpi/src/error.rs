@@ -27,7 +27,8 @@ pub(crate) fn ok<T>(comm: &Comm, result: Result<T, Error>) -> T {
     }
 }
 
-/// As [`ok`], where only the error says which communicator it concerns, if any.
+/// As [`ok`], where only the error says which communicator it concerns. One that concerns none goes to the handler of the
+/// process's own (MPI-4.1 §9.3).
 #[track_caller]
 #[inline(always)]
 pub(crate) fn ok_world<T>(result: Result<T, Error>) -> T {
@@ -63,12 +64,15 @@ pub(crate) fn fatal(error: &Error) -> ! {
     mpi_comm::fatal(error)
 }
 
-/// Prints what is wrong with a datatype and ends the job.
+/// What the error handler of the process's own communicator does with what is wrong with a datatype.
+///
+/// # Panics
+/// As [`ok`].
 #[cold]
 #[inline(never)]
 #[track_caller]
-pub(crate) fn fatal_datatype(operation: &'static str, fault: &DatatypeError) -> ! {
-    fatal(&Error::new(ErrorClass::Type, operation, fault.to_string()))
+pub(crate) fn refused_datatype(operation: &'static str, fault: &DatatypeError) -> ! {
+    handled_somewhere(Error::new(ErrorClass::Type, operation, fault.to_string()))
 }
 
 /// Ends the job because the program asked for it.

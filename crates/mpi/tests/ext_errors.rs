@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use mpi::collective::SystemOperation;
-use mpi::datatype::PartitionMut;
+use mpi::datatype::{PartitionMut, UncommittedUserDatatype, UserDatatype};
 use mpi::ext::{self, ErrorClass, ErrorHandler, prelude::*};
 use mpi::ffi::*;
 use mpi::topology::SimpleCommunicator;
@@ -30,7 +30,22 @@ const CASES: &[Case] = &[
     case("values_of_immediate_collectives", values_of_immediate_collectives).on(&[2]),
     case("values_of_communicators", values_of_communicators).on(&[2]),
     case("values_of_spawns", values_of_spawns).on(&[1, 2]).over(&["shm,tcp"]),
+    case("parts_left_over", parts_left_over).on(&[2]).over(&["shm"]),
+    case("world_at_the_very_end", world_at_the_very_end)
+        .on(&[1])
+        .over(&["shm"])
+        .fails(ERROR_STATUS, &["MPI_ERR_OTHER: world: MPI is finalised", "ext_errors.rs:"]),
+    case("finalised_meanwhile", finalised_meanwhile).on(&[2]),
     case("success_is_a_value_too", success_is_a_value_too),
+    case("errors_without_a_communicator", errors_without_a_communicator).on(&[2]).over(&["shm"]),
+    case("group_of_strangers", || drop(mpi::initialize().unwrap().world().group().include(&[0, 5000])))
+        .on(&[1])
+        .over(&["shm"])
+        .fails(ERROR_STATUS, &["MPI_ERR_RANK: group include: rank 5000 is not in the group", "at crates/mpi/tests/ext_errors.rs:"]),
+    case("datatype_of_a_negative_count", datatype_of_a_negative_count)
+        .on(&[1])
+        .over(&["shm"])
+        .fails(ERROR_STATUS, &["MPI_ERR_TYPE: contiguous: ", "-1 is negative", "at crates/mpi/tests/ext_errors.rs:"]),
     case("custom_handler", custom_handler).on(&[2]),
     case("custom_handler_of_a_request", custom_handler_of_a_request).on(&[2]),
     case("untyped_handlers", untyped_handlers).on(&[1]),
@@ -244,6 +259,11 @@ fn values_of_spawns() {
     let error = root.try_spawn_multiple(&several, &[1, 1]).err().expect("there is no such program");
     assert_eq!(error.class(), ErrorClass::Spawn);
     assert!(error.to_string().contains("/no/such/other"), "{error}");
+    let error = root.try_spawn(&Command::new(""), 1).err().expect("that is no program");
+    assert!(error.to_string().contains("empty word"), "{error}");
+    let error = root.try_spawn_multiple(&several, &[1]).err().expect("one number for two commands");
+    assert_eq!(error.class(), ErrorClass::Arg);
+    assert!(error.to_string().contains("2 commands, but 1 numbers of processes"), "{error}");
     world.barrier();
 }
 
@@ -258,6 +278,28 @@ fn values_of_communicators() {
     assert!(copy.try_split_shared(0).is_ok());
     let nobody = copy.group().exclude(&[0, 1]);
     assert!(copy.try_split_by_subgroup_collective(&nobody).unwrap().is_none());
+}
+
+/// A buffer with something left over is told of, as the plain operations, which follow rsmpi, do not.
+fn parts_left_over() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let (own, mut room) = ([7; 5], [0; 5]);
+    let faults = [
+        world.try_all_gather_into(&1, &mut room[..]),
+        world.try_all_to_all_into(&own[..], &mut room[..]),
+        world.try_all_to_all_into(&own[..4], &mut room[..]),
+        world.try_all_to_all_into(&own[..], &mut room[..4]),
+        world.try_all_gather_in_place(&mut room[..]),
+        world.try_all_to_all_in_place(&mut room[..]),
+    ];
+    for fault in faults {
+        let error = fault.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Count);
+        assert!(error.to_string().contains("5 elements are no equal part for each of 2 ranks"), "{error}");
+    }
+    world.all_gather_into(&[7, 7][..], &mut room[..]);
+    assert_eq!(room, [7, 7, 7, 7, 0]);
 }
 
 fn success_is_a_value_too() {
@@ -493,4 +535,99 @@ fn empty_for_a_value() {
     let (_universe, world) = world();
     world.this_process().send_with_tag::<[i32]>(&[], 3);
     world.any_process().receive::<i32>();
+}
+
+fn datatype_of_a_negative_count() {
+    let _universe = mpi::initialize().unwrap();
+    UserDatatype::contiguous(-1, &i32::equivalent_datatype());
+}
+
+/// They go to the handler of the own communicator, and have twins that return them. A handler is told the line of the
+/// program.
+fn errors_without_a_communicator() {
+    static PLACES: AtomicI32 = AtomicI32::new(0);
+    let universe = mpi::initialize().unwrap();
+    let group = universe.world().group();
+    let int = i32::equivalent_datatype();
+    let classes = [
+        group.try_include(&[0, 0]).err().unwrap().class(),
+        group.try_exclude(&[-1]).err().unwrap().class(),
+        group.try_translate_rank(7, &group).err().unwrap().class(),
+        group.try_translate_ranks(&[0, 7], &group).err().unwrap().class(),
+    ];
+    assert_eq!(classes, [ErrorClass::Rank; 4]);
+    assert_eq!(
+        group.try_translate_ranks(&[1, 0], &group.try_include(&[1]).unwrap()).unwrap(),
+        [Some(0), None]
+    );
+    let refused = [
+        UserDatatype::try_contiguous(-1, &int).err(),
+        UserDatatype::try_vector(1, -1, 1, &int).err(),
+        UserDatatype::try_heterogeneous_vector(-1, 1, 1, &int).err(),
+        UserDatatype::try_indexed(&[1], &[0, 1], &int).err(),
+        UncommittedUserDatatype::try_heterogeneous_indexed(&[-1], &[0], &int).err(),
+        UncommittedUserDatatype::try_indexed_block(-1, &[0], &int).err(),
+        UncommittedUserDatatype::try_heterogeneous_indexed_block(-1, &[0], &int).err(),
+        UncommittedUserDatatype::try_structured(&[1, 1], &[0, 4], &[int]).err(),
+    ];
+    for error in refused {
+        let error = error.unwrap();
+        assert_eq!(error.class(), ErrorClass::Type);
+        assert!(error.place().is_none_or(|place| place.file().ends_with("ext_errors.rs")), "{error}");
+    }
+    let column = UserDatatype::try_vector(3, 1, 2, &int).unwrap();
+    let data = [1, 0, 2, 0, 3];
+    // SAFETY: the three elements lie in the array.
+    let view = unsafe { mpi::datatype::View::with_count_and_datatype(&data[..], 1, &column) };
+    assert_eq!(universe.world().pack(&view).len(), 12);
+
+    let handler = ErrorHandler::custom(|communicator, error| {
+        assert_eq!(communicator.size(), 1);
+        assert!(error.place().is_none_or(|place| place.file().ends_with("ext_errors.rs")), "{error}");
+        PLACES.fetch_add(1, Ordering::Relaxed);
+    });
+    SimpleCommunicator::self_comm().set_error_handler(handler);
+    panic::set_hook(Box::new(|_| ()));
+    let plain = [
+        panic::catch_unwind(AssertUnwindSafe(|| drop(group.include(&[5000])))),
+        panic::catch_unwind(AssertUnwindSafe(|| drop(group.exclude(&[5000])))),
+        panic::catch_unwind(AssertUnwindSafe(|| _ = group.translate_rank(-1, &group))),
+        panic::catch_unwind(AssertUnwindSafe(|| drop(UserDatatype::contiguous(-1, &int)))),
+    ];
+    assert!(plain.iter().all(Result::is_err));
+    assert_eq!(PLACES.load(Ordering::Relaxed), 4);
+}
+
+struct AtTheEnd;
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        SimpleCommunicator::world();
+    }
+}
+
+thread_local! {
+    static LAST: AtTheEnd = const { AtTheEnd };
+}
+
+/// A value of a thread's is dropped while the process exits, which must not begin anew.
+fn world_at_the_very_end() {
+    let _universe = mpi::initialize().unwrap();
+    LAST.with(|_| ());
+}
+
+/// Who still receives while another thread finalises is told that, not that the peers are gone.
+fn finalised_meanwhile() {
+    let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Multiple).unwrap();
+    let copy = universe.world().duplicate();
+    let (begun, begins) = std::sync::mpsc::channel();
+    let waiting = std::thread::spawn(move || {
+        begun.send(()).unwrap();
+        copy.any_process().try_receive_with_tag::<i32>(5).map(|_| ()).unwrap_err()
+    });
+    begins.recv().unwrap();
+    drop(universe);
+    let error = waiting.join().unwrap();
+    assert_eq!(error.class(), ErrorClass::Other);
+    assert!(error.to_string().contains("MPI is finalised"), "{error}");
 }

@@ -25,6 +25,7 @@ const CASES: &[Case] = &[
     case("persistent_modes", persistent_modes).on(&[2]),
     case("persistent_long_messages", persistent_long_messages).on(&[2]),
     case("persistent_rules", persistent_rules).on(&[1]),
+    case("persistent_dropped_in_a_round", persistent_dropped_in_a_round).on(&[2]),
     case("persistent_collectives", persistent_collectives),
     case("neighbours_in_a_grid", neighbours_in_a_grid).on(&[4, 6]),
     case("neighbours_in_a_graph", neighbours_in_a_graph),
@@ -249,6 +250,25 @@ fn persistent_rules() {
     receive.wait(); // at once
 }
 
+/// A message under way arrives, whatever its length; a receive is cancelled.
+fn persistent_dropped_in_a_round() {
+    let (_universe, world) = world();
+    let other = world.process_at_rank(1 - world.rank());
+    for bytes in [100, 70_000, 3_000_000] {
+        let mut receive = other.receive_init_with_tag(vec![0_u8; bytes], 7);
+        receive.start();
+        drop(receive);
+        let mut send = other.send_init_with_tag(vec![5_u8; bytes], 4);
+        send.start();
+        drop(send);
+        assert_eq!(other.receive_vec_with_tag::<u8>(4).0, vec![5; bytes]);
+        // The dropped receive took nothing.
+        let sent = other.isend_owned_with_tag(vec![6_u8; bytes], 7);
+        assert_eq!(other.receive_vec_with_tag::<u8>(7).0, vec![6; bytes]);
+        sent.wait();
+    }
+}
+
 fn persistent_collectives() {
     let (_universe, world) = world();
     let (rank, size) = (world.rank(), world.size());
@@ -441,6 +461,7 @@ fn refused_graphs() {
     let edges = Edges { sources: vec![-1], ..Edges::default() };
     let error = world.create_distributed_graph_adjacent(&edges, false).map(|_| ()).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Rank);
+    assert!(error.to_string().contains("an edge leads to rank -1 of 2"), "{error}");
 }
 
 fn hints() {

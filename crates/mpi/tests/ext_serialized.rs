@@ -145,6 +145,8 @@ fn values_that_cannot_be_serialised() {
     let error = root.scatter_serialized(root.is_self().then_some(&[1_u8][..])).unwrap_err();
     let number = matches!(error, SerializedError::Number { given: 1, ranks: 3 });
     assert!(number || matches!(error, SerializedError::Peer { rank: 1 }), "{error}");
+    let error = root.broadcast_serialized(None::<u8>).unwrap_err();
+    assert!(matches!(error, SerializedError::Missing | SerializedError::Peer { rank: 1 }), "{error}");
     assert!(root.gather_serialized(&Secret).is_err());
     assert!(world.all_gather_serialized(&Secret).is_err());
     assert_eq!(world.all_gather_serialized(&world.rank()).unwrap(), [0, 1, 2]);

@@ -5,13 +5,18 @@
 
 mod support;
 
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use mpi::Threading;
-use mpi::attribute::CommAttribute;
+use mpi::attribute::{AttributeKey, CommAttribute};
 use mpi::datatype::{MutView, UserDatatype, View};
+use mpi::ext::prelude::*;
+use mpi::ffi;
 use mpi::request::scope;
+use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use support::{Case, ERROR_STATUS, case};
 
@@ -32,6 +37,19 @@ const CASES: &[Case] = &[
         .over(&["shm"])
         .fails(ERROR_STATUS, &["from rank 1", "it has ended without initialising MPI"]),
     case("state_of_the_process", state_of_the_process).on(&[2]),
+    case("attributes_outlive_their_replacement", attributes_outlive_their_replacement).on(&[1]),
+    case("attributes_are_for_their_thread", attributes_are_for_their_thread).on(&[1]),
+    case("attribute_under_a_wrong_key", attribute_under_a_wrong_key)
+        .on(&[1])
+        .fails(101, &["Thief", "has the key of another type", "traps.rs:"]),
+    case("attribute_panics_when_dropped", || attribute_panics(false))
+        .on(&[1])
+        .over(&["shm"])
+        .fails(101, &["no end"]),
+    case("attribute_panics_when_cloned", || attribute_panics(true))
+        .on(&[1])
+        .over(&["shm"])
+        .fails(101, &["no copy"]),
 ];
 
 fn main() -> ExitCode {
@@ -192,11 +210,12 @@ impl Clone for Counter {
 
 impl CommAttribute for Counter {}
 
-/// The world's name and attributes belong to the process, not to the value that `world` returned.
+/// The world's name and attributes belong to the process, not to the value that `world` returned. An attribute that
+/// other threads look at is set for all of them.
 fn state_of_the_process() {
     let (universe, _) = mpi::initialize_with_threading(Threading::Multiple).unwrap();
     let mut world = universe.world();
-    world.set_attr(Counter(5));
+    world.set_shared_attr(Counter(5));
     world.set_name("everybody");
     drop(world);
     let seen = std::thread::scope(|scope| {
@@ -212,4 +231,137 @@ fn state_of_the_process() {
     let copy = universe.world().duplicate();
     assert!(copy.get_attr::<Counter>().is_none());
     assert_ne!(copy.get_name(), "everybody");
+}
+
+/// Texts that were dropped.
+static DROPPED: AtomicU32 = AtomicU32::new(0);
+
+#[derive(Clone)]
+struct Text(String);
+
+impl CommAttribute for Text {}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+        self.0.replace_range(.., "gone");
+    }
+}
+
+/// A reference is good as long as the name of the communicator through which it was asked for, though the value be
+/// replaced or deleted through another.
+fn attributes_outlive_their_replacement() {
+    let universe = mpi::initialize().unwrap();
+    let text = |letter: &str| Text(letter.repeat(40));
+    let dropped = || DROPPED.load(Ordering::Relaxed);
+
+    // Two names of the world; a process of it; the C name.
+    let (mut world, mut other) = (universe.world(), universe.world());
+    world.set_attr(text("a"));
+    let first = world.get_attr::<Text>().unwrap();
+    other.set_attr(text("b"));
+    world.process_at_rank(0).set_attr(text("c"));
+    // SAFETY: the key is that of a type, and nothing is put under it.
+    let deleted = unsafe { ffi::MPI_Comm_delete_attr(world.as_raw(), Text::get_key().as_raw()) };
+    assert_eq!((deleted, first.0.as_str(), dropped()), (0, "a".repeat(40).as_str(), 0));
+    assert!(world.get_attr::<Text>().is_none());
+
+    // The own communicator's are deleted when finalisation begins, while somebody still looks.
+    let mut own = SimpleCommunicator::self_comm();
+    own.set_attr(text("d"));
+    let kept = own.get_attr::<Text>().unwrap();
+    drop(universe);
+    assert_eq!((first.0.as_str(), kept.0.as_str()), ("a".repeat(40).as_str(), "d".repeat(40).as_str()));
+    assert_eq!(dropped(), 0);
+    drop(own);
+    assert_eq!(dropped(), 1);
+    drop(other);
+    assert_eq!(dropped(), 1);
+    drop(world);
+    assert_eq!(dropped(), 4, "with the last name");
+}
+
+#[derive(Clone)]
+struct Shared(Rc<()>);
+
+impl CommAttribute for Shared {
+    const CLONE_ON_DUP: bool = true;
+}
+
+/// What a panic says.
+fn panic_of<T>(body: impl FnOnce() -> T) -> String {
+    let panic = panic::catch_unwind(AssertUnwindSafe(body)).err().expect("it panics");
+    panic.downcast_ref::<String>().expect("with a text").clone()
+}
+
+/// A value that is not for several threads at once is not had by another than its own: not looked at, not cloned, not
+/// dropped.
+fn attributes_are_for_their_thread() {
+    let (universe, _) = mpi::initialize_with_threading(Threading::Multiple).unwrap();
+    panic::set_hook(Box::new(|_| ()));
+    let mut comm = universe.world().duplicate();
+    let mine = Shared(Rc::new(()));
+    comm.set_attr(mine.clone());
+    let rule = "Shared` is for the thread that set it";
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            (panic_of(|| comm.get_attr::<Shared>().is_some()), panic_of(|| comm.duplicate().size()))
+        });
+        let (looked, copied) = other.join().unwrap();
+        assert!(looked.contains(rule) && looked.contains("set_shared_attr"), "{looked}");
+        assert!(copied.contains(rule), "{copied}");
+    });
+    assert_eq!(Rc::strong_count(&mine.0), 2);
+    assert_eq!(Rc::strong_count(&comm.duplicate().get_attr::<Shared>().unwrap().0), 3);
+    assert_eq!(Rc::strong_count(&mine.0), 2);
+    std::thread::scope(|scope| scope.spawn(|| drop(comm)).join()).unwrap();
+    assert_eq!(Rc::strong_count(&mine.0), 2, "left rather than dropped elsewhere");
+}
+
+#[derive(Clone)]
+struct Thief(#[allow(dead_code, reason = "what would be read")] [usize; 4]);
+
+impl CommAttribute for Thief {
+    fn get_key() -> AttributeKey {
+        Counter::get_key()
+    }
+}
+
+/// Safe code cannot look at a value as one of another type.
+fn attribute_under_a_wrong_key() {
+    let universe = mpi::initialize().unwrap();
+    let mut world = universe.world();
+    world.set_attr(Counter(5));
+    assert!(world.get_attr::<Thief>().is_none());
+}
+
+struct Stubborn;
+
+impl CommAttribute for Stubborn {
+    const CLONE_ON_DUP: bool = true;
+}
+
+impl Clone for Stubborn {
+    fn clone(&self) -> Self {
+        panic!("no copy")
+    }
+}
+
+impl Drop for Stubborn {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("no end");
+        }
+    }
+}
+
+/// A panic of a value's ends the program as any other, though the standard calls through C.
+fn attribute_panics(clones: bool) {
+    let universe = mpi::initialize().unwrap();
+    let mut copy = universe.world().duplicate();
+    copy.set_attr(Stubborn);
+    if clones {
+        copy.duplicate();
+    }
+    drop(copy);
 }

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::borrow::Borrow;
+use std::cell::Cell;
 use std::process::ExitCode;
 
 use mpi::collective::{SystemOperation, UnsafeUserOperation};
@@ -21,6 +23,7 @@ const CASES: &[Case] = &[
         .on(&[2])
         .fails(ERROR_STATUS, &["does not fit", "i8"]),
     case("user_operations", user_operations),
+    case("partitions_ask_once", partitions_ask_once).on(&[2]),
 ];
 
 fn main() -> ExitCode {
@@ -228,5 +231,34 @@ fn user_operations() {
         world.all_reduce_into(&(rank as u64 + 10), &mut result, &first);
         assert_eq!(result, 10);
         assert!(size == 1 || calls.load(std::sync::atomic::Ordering::Relaxed) <= 64);
+    }
+}
+
+/// Gives the first numbers once, and the others from then on.
+struct Fickle(Cell<bool>, Vec<Count>, Vec<Count>);
+
+impl Borrow<[Count]> for Fickle {
+    fn borrow(&self) -> &[Count] {
+        if self.0.replace(true) { &self.2 } else { &self.1 }
+    }
+}
+
+/// What was looked at is what is used: numbers that safe code changes afterwards reach no memory outside the buffer.
+fn partitions_ask_once() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let size = world.size() as usize;
+    let fickle =
+        |honest: Count, greedy: Count| Fickle(Cell::new(false), vec![honest; size], vec![greedy; size]);
+    let data = [7_u8; 8];
+    let mut room = vec![0_u8; 8 * size];
+    let starts: Vec<Count> = (0..world.size()).map(|rank| rank * 8).collect();
+    {
+        let parts = Partition::new(&data[..], fickle(1, 4096), fickle(2, 1 << 20));
+        let mut into = PartitionMut::new(&mut room[..], fickle(1, 4096), &starts[..]);
+        world.all_to_all_varcount_into(&parts, &mut into);
+    }
+    for part in room.chunks(8) {
+        assert_eq!(part, [7, 0, 0, 0, 0, 0, 0, 0]);
     }
 }

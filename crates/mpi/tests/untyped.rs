@@ -6,7 +6,9 @@ use std::ffi::{CStr, CString};
 use std::os::raw::c_int;
 use std::process::ExitCode;
 
+use mpi::ext::{ErrorClass, ErrorHandler, prelude::*};
 use mpi::ffi::*;
+use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use support::{Case, ERROR_STATUS, case};
 
@@ -21,6 +23,12 @@ const CASES: &[Case] = &[
         .fails(ERROR_STATUS, &["edges of one direction have weights"]),
     case("hints_of_a_spawn", hints_of_a_spawn).on(&[1, 2]).over(&["tcp", "shm,tcp"]),
     case("hints_of_each_program", hints_of_each_program).on(&[1]).over(&["tcp"]),
+    case("completions_return_errors", completions_return_errors).on(&[1]).over(&["shm"]),
+    case("nobody_frees_what_is_predefined", nobody_frees_what_is_predefined).on(&[1]).over(&["shm"]),
+    case("errors_without_a_line", errors_without_a_line).on(&[1]).over(&["shm"]).fails(
+        ERROR_STATUS,
+        &["MPI_ERR_TYPE: free datatype: only a datatype that the program made can be freed\n"],
+    ),
 ];
 
 /// What a spawned process gets as an argument, beside the case that it inherits.
@@ -404,4 +412,122 @@ fn hints_of_each_program() {
         let [mut first, _] = infos;
         MPI_Info_free(&mut first);
     }
+}
+
+/// Starts a receive of two bytes from this process under a tag, and sends it `bytes`.
+///
+/// # Safety
+/// `room` stays as it is until the request is complete.
+unsafe fn started(world: &SimpleCommunicator, room: &mut [u8; 2], tag: c_int, bytes: usize) -> MPI_Request {
+    // SAFETY: the caller's promise.
+    let request = unsafe {
+        let mut request = RSMPI_REQUEST_NULL;
+        let place = room.as_mut_ptr().cast();
+        assert_eq!(MPI_Irecv(place, 2, RSMPI_UINT8_T, 0, tag, world.as_raw(), &mut request), 0);
+        request
+    };
+    world.this_process().send_with_tag(&vec![1_u8; bytes][..], tag);
+    request
+}
+
+/// Where the communicator's handler returns, the calls that complete requests return what the operation came to.
+fn completions_return_errors() {
+    const TRUNCATE: c_int = ErrorClass::Truncate as c_int;
+    const IN_STATUS: c_int = ErrorClass::InStatus as c_int;
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    world.set_error_handler(ErrorHandler::Return);
+    let (mut long, mut fits) = ([0; 2], [0; 2]);
+    // SAFETY: the rooms outlive the requests, and all results have their place.
+    unsafe {
+        let nothing: MPI_Status = std::mem::zeroed();
+        let (mut status, mut statuses) = (nothing, [nothing; 2]);
+        let (mut flag, mut index, mut number, mut indices) = (0, -1, 0, [0; 2]);
+
+        let mut request = started(&world, &mut long, 1, 10);
+        assert_eq!(MPI_Wait(&mut request, &mut status), TRUNCATE);
+        assert_eq!((request, status.MPI_ERROR, status.MPI_TAG), (RSMPI_REQUEST_NULL, TRUNCATE, 1));
+        request = started(&world, &mut long, 2, 10);
+        assert_eq!((MPI_Test(&mut request, &mut flag, &mut status), flag), (TRUNCATE, 1));
+        assert_eq!(request, RSMPI_REQUEST_NULL);
+
+        let mut pair = [RSMPI_REQUEST_NULL, started(&world, &mut long, 3, 10)];
+        assert_eq!((MPI_Waitany(2, pair.as_mut_ptr(), &mut index, &mut status), index), (TRUNCATE, 1));
+        pair = [RSMPI_REQUEST_NULL, started(&world, &mut long, 4, 10)];
+        let code = MPI_Testany(2, pair.as_mut_ptr(), &mut index, &mut flag, &mut status);
+        assert_eq!((code, index, flag), (TRUNCATE, 1, 1));
+
+        let mut both = |tag| [started(&world, &mut fits, tag, 2), started(&world, &mut long, tag + 1, 10)];
+        let errors = |statuses: [MPI_Status; 2]| statuses.map(|status| status.MPI_ERROR);
+        pair = both(5);
+        assert_eq!(MPI_Waitall(2, pair.as_mut_ptr(), statuses.as_mut_ptr()), IN_STATUS);
+        assert_eq!((errors(statuses), pair), ([0, TRUNCATE], [RSMPI_REQUEST_NULL; 2]));
+        (pair, statuses) = (both(7), [nothing; 2]);
+        assert_eq!(
+            (MPI_Testall(2, pair.as_mut_ptr(), &mut flag, statuses.as_mut_ptr()), flag),
+            (IN_STATUS, 1)
+        );
+        assert_eq!(errors(statuses), [0, TRUNCATE]);
+        (pair, statuses) = (both(9), [nothing; 2]);
+        let code =
+            MPI_Waitsome(2, pair.as_mut_ptr(), &mut number, indices.as_mut_ptr(), statuses.as_mut_ptr());
+        assert_eq!((code, number, indices, errors(statuses)), (IN_STATUS, 2, [0, 1], [0, TRUNCATE]));
+        (pair, statuses) = (both(11), [nothing; 2]);
+        let code =
+            MPI_Testsome(2, pair.as_mut_ptr(), &mut number, indices.as_mut_ptr(), statuses.as_mut_ptr());
+        assert_eq!((code, number, errors(statuses)), (IN_STATUS, 2, [0, TRUNCATE]));
+    }
+    assert_eq!((fits, long), ([1; 2], [0; 2]));
+}
+
+/// Handles that are null or predefined are refused, and stay what they are. Such an error concerns no communicator, so
+/// that the handler of the own one decides.
+fn nobody_frees_what_is_predefined() {
+    let universe = mpi::initialize().unwrap();
+    let own = SimpleCommunicator::self_comm();
+    own.set_error_handler(ErrorHandler::Return);
+    universe.world().set_error_handler(ErrorHandler::Return);
+    // SAFETY: every handle is null, predefined, or what was just given out.
+    unsafe {
+        for mut handle in [RSMPI_INT32_T, RSMPI_DOUBLE, RSMPI_DATATYPE_NULL] {
+            let before = handle;
+            assert_eq!(MPI_Type_free(&mut handle), ErrorClass::Type as c_int);
+            assert_eq!(handle, before);
+        }
+        for mut handle in [RSMPI_COMM_WORLD, RSMPI_COMM_SELF, RSMPI_COMM_NULL] {
+            let before = handle;
+            assert_eq!(MPI_Comm_free(&mut handle), ErrorClass::Comm as c_int);
+            assert_eq!(MPI_Comm_disconnect(&mut handle), ErrorClass::Comm as c_int);
+            assert_eq!(handle, before);
+        }
+        for mut handle in [RSMPI_SUM, RSMPI_MAX] {
+            let before = handle;
+            assert_eq!(MPI_Op_free(&mut handle), ErrorClass::Op as c_int);
+            assert_eq!(handle, before);
+        }
+        assert_eq!(MPI_Group_free(&mut { RSMPI_GROUP_NULL }), ErrorClass::Group as c_int);
+        assert_eq!(MPI_Errhandler_free(&mut { RSMPI_ERRHANDLER_NULL }), ErrorClass::Errhandler as c_int);
+        assert_eq!(MPI_Info_free(&mut { RSMPI_INFO_NULL }), ErrorClass::Info as c_int);
+        assert_eq!(MPI_Win_free(&mut { RSMPI_WIN_NULL }), ErrorClass::Win as c_int);
+        let mut request = RSMPI_REQUEST_NULL;
+        assert_eq!(MPI_Request_free(&mut request), ErrorClass::Request as c_int);
+        assert_eq!(MPI_Cancel(&mut request), ErrorClass::Request as c_int);
+        assert_eq!(MPI_Start(&mut request), ErrorClass::Request as c_int);
+        // What an inquiry gave is to be freed, whatever it is.
+        let (mut handler, mut empty) = (RSMPI_ERRHANDLER_NULL, RSMPI_GROUP_EMPTY);
+        assert_eq!(MPI_Comm_get_errhandler(own.as_raw(), &mut handler), 0);
+        assert_eq!((MPI_Errhandler_free(&mut handler), MPI_Group_free(&mut empty)), (0, 0));
+        assert_eq!((handler, empty), (RSMPI_ERRHANDLER_NULL, RSMPI_GROUP_NULL));
+    }
+    // Nothing was hurt.
+    let mut sum = 0;
+    universe.world().all_reduce_into(&1, &mut sum, mpi::collective::SystemOperation::sum());
+    assert_eq!(sum, 1);
+}
+
+/// C tells no line of the program, and one of this library would mislead.
+fn errors_without_a_line() {
+    let _universe = mpi::initialize().unwrap();
+    // SAFETY: predefined handles may be given.
+    unsafe { MPI_Type_free(&mut { RSMPI_INT32_T }) };
 }

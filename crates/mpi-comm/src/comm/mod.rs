@@ -13,6 +13,7 @@ mod topologies;
 pub use create::{PendingComm, SplitKind};
 pub(crate) use exchange::{Bridge, Team, WaitsFor, broken, exhausted};
 pub use p2p::{Dest, Matched, NULL_STATUS, Source};
+pub(crate) use raw::exit_at_once;
 pub use topologies::Neighbours;
 
 use crate::attributes::Attributes;
@@ -80,6 +81,8 @@ struct Inner {
     one_sided: OnceLock<one_sided::OneSided>,
     /// Handles; the attributes go with the last of them.
     handles: AtomicUsize,
+    /// One of them is the process's own, which nobody looks through.
+    kept: AtomicBool,
     /// Given back when everything above is gone.
     id: Id,
 }
@@ -181,6 +184,7 @@ impl Comm {
             agreements: OnceLock::new(),
             one_sided: OnceLock::new(),
             handles: AtomicUsize::new(1),
+            kept: AtomicBool::new(false),
             id: parts.id,
         }));
         if !default {
@@ -298,9 +302,11 @@ impl Comm {
         let own = own_handlers();
         // Ids are used again, so that the latest entry counts.
         let found = own.iter().rev().find(|(id, _)| *id == context >> 2)?;
-        let comm = Comm(found.1.upgrade()?);
-        comm.0.handles.fetch_add(1, Ordering::Relaxed);
-        Some(comm)
+        let inner = found.1.upgrade()?;
+        // One that is being freed is not brought back.
+        let one_more = |handles| (handles > 0).then_some(handles + 1);
+        inner.handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        Some(Comm(inner))
     }
 
     /// Frees the communicator when this is its last handle. Local: waits for nobody.
@@ -312,6 +318,16 @@ impl Comm {
             1 => self.0.attributes.clear(&self),
             _ => Ok(()),
         }
+    }
+
+    /// Says whether one of the handles is the process's own.
+    pub(crate) fn keep(&self, kept: bool) {
+        self.0.kept.store(kept, Ordering::Release);
+    }
+
+    /// Whether nobody has another handle, apart from the process. May be false where it is true.
+    pub(crate) fn is_only_handle(&self) -> bool {
+        self.0.handles.load(Ordering::Acquire) <= 1 + usize::from(self.0.kept.load(Ordering::Acquire))
     }
 
     /// The engine that carries this communicator's messages.
@@ -428,6 +444,7 @@ impl Drop for Comm {
             // A callback that clones this handle and drops the clone comes here again, and finds
             // the attributes that are left. An error has nobody to go to: `free` reports it.
             let _ = self.0.attributes.clear(self);
+            let _ = self.0.attributes.bury(self);
         }
     }
 }

@@ -107,7 +107,8 @@ impl Comm {
         self.alive(OP)?;
         let _ = reorder;
         if let Some(rank) = graph.sources.iter().chain(&graph.destinations).find(|r| **r >= self.size()) {
-            let detail = format!("an edge leads to rank {rank} of {}", self.size());
+            // A negative rank has become one that is in no communicator.
+            let detail = format!("an edge leads to rank {} of {}", *rank as i32, self.size());
             return Err(self.attach(Error::new(ErrorClass::Rank, OP, detail)));
         }
         if let Some((from, to)) = &graph.weights {

@@ -53,9 +53,21 @@ impl Comm {
     /// `Spawn`, the same on every process, naming program and reason; `Root`, `Arg` for arguments
     /// that make no sense; those of a new communicator.
     pub fn spawn(&self, root: i32, commands: &[SpawnCommand]) -> Result<Comm, Error> {
+        self.spawn_or_refuse(root, Ok(commands))
+    }
+
+    /// As [`Comm::spawn`], where a face may find that what the root was given cannot be started: all get its error.
+    ///
+    /// # Errors
+    /// As there, and the root's.
+    pub fn spawn_or_refuse(
+        &self,
+        root: i32,
+        commands: Result<&[SpawnCommand], Error>,
+    ) -> Result<Comm, Error> {
         let (beyond, root) = self.for_meeting(OP, root)?;
         let mut team = Team::rooted(self, root)?;
-        let begun = (team.index == 0).then(|| begin(&beyond, commands));
+        let begun = (team.index == 0).then(|| begin(&beyond, commands?));
         self.meet_behind(&mut team, begun, true, OP, "")
     }
 
@@ -116,6 +128,9 @@ impl Comm {
 
 /// At the root: starts the processes and waits for their root.
 fn begin(beyond: &Beyond, commands: &[SpawnCommand]) -> Result<Stream, Error> {
+    if commands.iter().any(|command| command.program.is_empty()) {
+        return Err(spawn_error(String::from("the name of the program is an empty word (\"\")")));
+    }
     // Before anything is started: without a transport to other worlds nothing comes of it.
     beyond.widen().map_err(|e| spawn_error(e.detail.clone()))?;
     let port = Port::open(beyond)?;

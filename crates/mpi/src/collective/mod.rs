@@ -43,6 +43,7 @@ pub mod traits {
 /// # Panics
 /// If the buffers hold different numbers of elements.
 #[allow(clippy::needless_pass_by_value)]
+#[track_caller]
 pub fn reduce_local_into<S, R, O>(inbuf: &S, inoutbuf: &mut R, op: O)
 where
     S: ?Sized + Buffer,
@@ -53,6 +54,6 @@ where
     assert_eq!(inbuf.count_usize(), inoutbuf.count_usize(), "both buffers must hold equally many elements");
     let done = operation::core_op(&op).apply(send_buf(inbuf, &input), recv_buf(inoutbuf, &inout));
     if let Err(fault) = done {
-        error::fatal_datatype("reduce local", &fault);
+        error::refused_datatype("reduce local", &fault);
     }
 }

@@ -46,6 +46,18 @@ fn divisible(comm: &Comm, count: usize) -> usize {
     count - count % (comm.target_size() as usize).max(1)
 }
 
+/// Whether a buffer of `count` elements is an equal part for each rank, which the plain operations do not ask.
+///
+/// # Errors
+/// `Count`.
+pub(crate) fn evenly(comm: &Comm, op: &'static str, count: usize) -> Result<(), Error> {
+    if count == divisible(comm, count) {
+        return Ok(());
+    }
+    let detail = format!("{count} elements are no equal part for each of {} ranks", comm.target_size());
+    Err(on(comm, Error::new(ErrorClass::Count, op, detail)))
+}
+
 /// The error of a collective on a buffer of `count` elements that were no equal part for each rank says so.
 #[inline]
 pub(super) fn with_parts<T>(comm: &Comm, count: usize, result: Result<T, Error>) -> Result<T, Error> {

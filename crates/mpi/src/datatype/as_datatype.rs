@@ -15,11 +15,12 @@ pub trait UncommittedDatatype: AsRaw<Raw = MPI_Datatype> {
     type DuplicatedDatatype: FromRaw<Raw = MPI_Datatype>;
 
     /// A new datatype of the same layout (MPI-4.1 §5.1.10, `MPI_Type_dup`).
+    #[track_caller]
     fn dup(&self) -> Self::DuplicatedDatatype {
         match mpi_datatype::Datatype::dup(core_type(self)) {
             // SAFETY: the handle is new and owned by nobody else.
             Ok(copy) => unsafe { Self::DuplicatedDatatype::from_raw(MPI_Datatype::give(copy)) },
-            Err(fault) => error::fatal_datatype("duplicate datatype", &fault),
+            Err(fault) => error::refused_datatype("duplicate datatype", &fault),
         }
     }
 }

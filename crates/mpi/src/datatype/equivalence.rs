@@ -120,8 +120,12 @@ pub(crate) mod derived {
         }
     }
 
+    #[track_caller]
     fn built(made: Result<Datatype, DatatypeError>) -> Datatype {
-        made.unwrap_or_else(|fault| error::fatal_datatype("derived datatype", &fault))
+        match made {
+            Ok(datatype) => datatype,
+            Err(fault) => error::refused_datatype("derived datatype", &fault),
+        }
     }
 
     /// The datatype of one derived type, built on first use and kept for the life of the process.

@@ -22,6 +22,7 @@ mod as_datatype;
 mod buffer;
 mod dyn_buffer;
 mod equivalence;
+pub(crate) mod layout;
 mod partition;
 mod reference;
 mod user;

@@ -1,6 +1,7 @@
 //! Buffers cut into one part per rank, for collectives with varying counts.
 
 use std::borrow::Borrow;
+use std::marker::PhantomData;
 use std::os::raw::c_void;
 
 use super::{AsDatatype, Buffer, BufferMut, Pointer, PointerMut};
@@ -26,22 +27,34 @@ pub trait PartitionedBuffer: Partitioned + Pointer + AsDatatype {}
 /// A partitioned buffer to receive into.
 pub trait PartitionedBufferMut: Partitioned + PointerMut + AsDatatype {}
 
-fn assert_inside(total: Count, counts: &[Count], displs: &[Count]) {
-    let parts = counts.iter().zip(displs).enumerate();
-    for (i, (&count, &displ)) in parts {
-        let end = i64::from(count) + i64::from(displ);
-        assert!(
-            count >= 0 && displ >= 0 && end <= i64::from(total),
-            "part {i} of the partition ({count} elements from {displ}) is not inside the buffer of {total} elements"
-        );
+/// Lengths and places, asked for once: safe code may give others when it is asked again, and these were looked at.
+struct Parts {
+    counts: Vec<Count>,
+    displs: Vec<Count>,
+}
+
+impl Parts {
+    /// # Panics
+    /// If a part is not inside a buffer of so many elements.
+    #[track_caller]
+    fn inside(total: Count, counts: &[Count], displs: &[Count]) -> Parts {
+        let parts = Parts { counts: counts.to_vec(), displs: displs.to_vec() };
+        for (i, (&count, &displ)) in parts.counts.iter().zip(&parts.displs).enumerate() {
+            let end = i64::from(count) + i64::from(displ);
+            assert!(
+                count >= 0 && displ >= 0 && end <= i64::from(total),
+                "part {i} of the partition ({count} elements from {displ}) is not inside the buffer of {total} elements"
+            );
+        }
+        parts
     }
 }
 
 /// Cuts a buffer to send from into parts.
 pub struct Partition<'b, B: 'b + ?Sized, C, D> {
     buf: &'b B,
-    counts: C,
-    displs: D,
+    parts: Parts,
+    given: PhantomData<(C, D)>,
 }
 
 impl<'b, B, C, D> Partition<'b, B, C, D>
@@ -54,9 +67,11 @@ where
     ///
     /// # Panics
     /// If a part is not inside the buffer.
+    #[track_caller]
+    #[allow(clippy::needless_pass_by_value, reason = "rsmpi's signature")]
     pub fn new(buf: &'b B, counts: C, displs: D) -> Self {
-        assert_inside(buf.count(), counts.borrow(), displs.borrow());
-        Partition { buf, counts, displs }
+        let parts = Parts::inside(buf.count(), counts.borrow(), displs.borrow());
+        Partition { buf, parts, given: PhantomData }
     }
 }
 
@@ -88,10 +103,10 @@ where
     D: Borrow<[Count]>,
 {
     fn counts(&self) -> &[Count] {
-        self.counts.borrow()
+        &self.parts.counts
     }
     fn displs(&self) -> &[Count] {
-        self.displs.borrow()
+        &self.parts.displs
     }
 }
 
@@ -106,8 +121,8 @@ where
 /// Cuts a buffer to receive into into parts.
 pub struct PartitionMut<'b, B: 'b + ?Sized, C, D> {
     buf: &'b mut B,
-    counts: C,
-    displs: D,
+    parts: Parts,
+    given: PhantomData<(C, D)>,
 }
 
 impl<'b, B, C, D> PartitionMut<'b, B, C, D>
@@ -120,9 +135,11 @@ where
     ///
     /// # Panics
     /// If a part is not inside the buffer.
+    #[track_caller]
+    #[allow(clippy::needless_pass_by_value, reason = "rsmpi's signature")]
     pub fn new(buf: &'b mut B, counts: C, displs: D) -> Self {
-        assert_inside(buf.count(), counts.borrow(), displs.borrow());
-        PartitionMut { buf, counts, displs }
+        let parts = Parts::inside(buf.count(), counts.borrow(), displs.borrow());
+        PartitionMut { buf, parts, given: PhantomData }
     }
 }
 
@@ -154,10 +171,10 @@ where
     D: Borrow<[Count]>,
 {
     fn counts(&self) -> &[Count] {
-        self.counts.borrow()
+        &self.parts.counts
     }
     fn displs(&self) -> &[Count] {
-        self.displs.borrow()
+        &self.parts.displs
     }
 }
 

@@ -4,7 +4,7 @@ use std::mem;
 
 use mpi_datatype as core;
 
-use super::{Datatype, DatatypeRef, UncommittedDatatype, UncommittedDatatypeRef, core_type};
+use super::{Datatype, DatatypeRef, UncommittedDatatype, UncommittedDatatypeRef, core_type, layout};
 use crate::ffi::MPI_Datatype;
 use crate::raw::traits::*;
 use crate::{Address, Count, error};
@@ -20,6 +20,7 @@ pub struct UncommittedUserDatatype(MPI_Datatype);
 
 impl UserDatatype {
     /// `count` elements one after another (`MPI_Type_contiguous`).
+    #[track_caller]
     pub fn contiguous<D>(count: Count, oldtype: &D) -> UserDatatype
     where
         D: UncommittedDatatype,
@@ -28,6 +29,7 @@ impl UserDatatype {
     }
 
     /// `count` blocks of `blocklength` elements; blocks start `stride` elements apart (`MPI_Type_vector`).
+    #[track_caller]
     pub fn vector<D>(count: Count, blocklength: Count, stride: Count, oldtype: &D) -> UserDatatype
     where
         D: UncommittedDatatype,
@@ -36,6 +38,7 @@ impl UserDatatype {
     }
 
     /// As [`vector`](Self::vector), with the stride in bytes (`MPI_Type_create_hvector`).
+    #[track_caller]
     pub fn heterogeneous_vector<D>(
         count: Count,
         blocklength: Count,
@@ -52,6 +55,7 @@ impl UserDatatype {
     ///
     /// # Panics
     /// If the two slices differ in length.
+    #[track_caller]
     pub fn indexed<D>(blocklengths: &[Count], displacements: &[Count], oldtype: &D) -> UserDatatype
     where
         D: UncommittedDatatype,
@@ -63,6 +67,7 @@ impl UserDatatype {
     ///
     /// # Panics
     /// If the two slices differ in length.
+    #[track_caller]
     pub fn heterogeneous_indexed<D>(
         blocklengths: &[Count],
         displacements: &[Address],
@@ -75,6 +80,7 @@ impl UserDatatype {
     }
 
     /// Blocks of one length at displacements in elements (`MPI_Type_create_indexed_block`).
+    #[track_caller]
     pub fn indexed_block<D>(blocklength: Count, displacements: &[Count], oldtype: &D) -> UserDatatype
     where
         D: UncommittedDatatype,
@@ -83,6 +89,7 @@ impl UserDatatype {
     }
 
     /// As [`indexed_block`](Self::indexed_block), with displacements in bytes (`MPI_Type_create_hindexed_block`).
+    #[track_caller]
     pub fn heterogeneous_indexed_block<D>(
         blocklength: Count,
         displacements: &[Address],
@@ -98,6 +105,7 @@ impl UserDatatype {
     ///
     /// # Panics
     /// If the three slices differ in length.
+    #[track_caller]
     pub fn structured<D>(blocklengths: &[Count], displacements: &[Address], types: &[D]) -> UserDatatype
     where
         D: UncommittedDatatype + MatchesRaw<Raw = MPI_Datatype>,
@@ -115,103 +123,107 @@ impl UserDatatype {
 }
 
 impl UncommittedUserDatatype {
-    fn built(operation: &'static str, made: Result<core::Datatype, core::DatatypeError>) -> Self {
+    #[track_caller]
+    fn built(operation: &'static str, made: layout::Made) -> Self {
         match made {
-            Ok(datatype) => Self(MPI_Datatype::give(datatype)),
-            Err(fault) => error::fatal_datatype(operation, &fault),
+            Ok(datatype) => Self::made(datatype),
+            Err(fault) => error::refused_datatype(operation, &fault),
         }
     }
 
+    pub(crate) fn made(datatype: core::Datatype) -> Self {
+        Self(MPI_Datatype::give(datatype))
+    }
+
     /// `count` elements one after another (`MPI_Type_contiguous`).
+    #[track_caller]
     pub fn contiguous<D>(count: Count, oldtype: &D) -> Self
     where
         D: UncommittedDatatype,
     {
-        let made = size("count", count).and_then(|n| core::Datatype::contiguous(n, core_type(oldtype)));
-        Self::built("contiguous", made)
+        Self::built("contiguous", layout::contiguous(count, oldtype))
     }
 
     /// `count` blocks of `blocklength` elements; blocks start `stride` elements apart (`MPI_Type_vector`).
+    #[track_caller]
     pub fn vector<D>(count: Count, blocklength: Count, stride: Count, oldtype: &D) -> Self
     where
         D: UncommittedDatatype,
     {
-        let made = sizes(count, blocklength)
-            .and_then(|(n, b)| core::Datatype::vector(n, b, stride as isize, core_type(oldtype)));
-        Self::built("vector", made)
+        Self::built("vector", layout::vector(count, blocklength, stride, oldtype))
     }
 
     /// As [`vector`](Self::vector), with the stride in bytes (`MPI_Type_create_hvector`).
+    #[track_caller]
     pub fn heterogeneous_vector<D>(count: Count, blocklength: Count, stride: Address, oldtype: &D) -> Self
     where
         D: UncommittedDatatype,
     {
-        let made = sizes(count, blocklength)
-            .and_then(|(n, b)| core::Datatype::hvector(n, b, stride, core_type(oldtype)));
-        Self::built("heterogeneous vector", made)
+        Self::built("heterogeneous vector", layout::heterogeneous_vector(count, blocklength, stride, oldtype))
     }
 
     /// Blocks of different lengths at displacements in elements (`MPI_Type_indexed`).
     ///
     /// # Panics
     /// If the two slices differ in length.
+    #[track_caller]
     pub fn indexed<D>(blocklengths: &[Count], displacements: &[Count], oldtype: &D) -> Self
     where
         D: UncommittedDatatype,
     {
         same_length(blocklengths.len(), displacements.len());
-        let made = lengths(blocklengths)
-            .and_then(|b| core::Datatype::indexed(&b, &widen(displacements), core_type(oldtype)));
-        Self::built("indexed", made)
+        Self::built("indexed", layout::indexed(blocklengths, displacements, oldtype))
     }
 
     /// As [`indexed`](Self::indexed), with displacements in bytes (`MPI_Type_create_hindexed`).
     ///
     /// # Panics
     /// If the two slices differ in length.
+    #[track_caller]
     pub fn heterogeneous_indexed<D>(blocklengths: &[Count], displacements: &[Address], oldtype: &D) -> Self
     where
         D: UncommittedDatatype,
     {
         same_length(blocklengths.len(), displacements.len());
-        let made = lengths(blocklengths)
-            .and_then(|b| core::Datatype::hindexed(&b, displacements, core_type(oldtype)));
-        Self::built("heterogeneous indexed", made)
+        Self::built(
+            "heterogeneous indexed",
+            layout::heterogeneous_indexed(blocklengths, displacements, oldtype),
+        )
     }
 
     /// Blocks of one length at displacements in elements (`MPI_Type_create_indexed_block`).
+    #[track_caller]
     pub fn indexed_block<D>(blocklength: Count, displacements: &[Count], oldtype: &D) -> Self
     where
         D: UncommittedDatatype,
     {
-        let made = size("block length", blocklength)
-            .and_then(|b| core::Datatype::indexed_block(b, &widen(displacements), core_type(oldtype)));
-        Self::built("indexed block", made)
+        Self::built("indexed block", layout::indexed_block(blocklength, displacements, oldtype))
     }
 
     /// As [`indexed_block`](Self::indexed_block), with displacements in bytes (`MPI_Type_create_hindexed_block`).
+    #[track_caller]
     pub fn heterogeneous_indexed_block<D>(blocklength: Count, displacements: &[Address], oldtype: &D) -> Self
     where
         D: UncommittedDatatype,
     {
-        let made = size("block length", blocklength)
-            .and_then(|b| core::Datatype::hindexed_block(b, displacements, core_type(oldtype)));
-        Self::built("heterogeneous indexed block", made)
+        Self::built(
+            "heterogeneous indexed block",
+            layout::heterogeneous_indexed_block(blocklength, displacements, oldtype),
+        )
     }
 
     /// Blocks of different lengths, displacements in bytes, and types (`MPI_Type_create_struct`).
     ///
     /// # Panics
     /// If the three slices differ in length.
+    #[track_caller]
     pub fn structured<D>(blocklengths: &[Count], displacements: &[Address], types: &[D]) -> Self
     where
         D: UncommittedDatatype + MatchesRaw<Raw = MPI_Datatype>,
     {
         same_length(blocklengths.len(), displacements.len());
         same_length(blocklengths.len(), types.len());
-        let parts: Vec<core::Datatype> = types.iter().map(|t| core_type(t).clone()).collect();
-        let made = lengths(blocklengths).and_then(|b| core::Datatype::structured(&b, displacements, &parts));
-        Self::built("structured", made)
+        Self::built("structured", layout::structured(blocklengths, displacements, types))
     }
 
     /// Makes the datatype fit for communication (`MPI_Type_commit`).
@@ -273,23 +285,7 @@ owned_datatype!(UserDatatype);
 owned_datatype!(UncommittedUserDatatype);
 impl Datatype for UserDatatype {}
 
+#[track_caller]
 fn same_length(a: usize, b: usize) {
     assert_eq!(a, b, "block lengths, displacements and types must be equally many");
-}
-
-fn size(what: &'static str, value: Count) -> Result<usize, core::DatatypeError> {
-    usize::try_from(value)
-        .map_err(|_| core::DatatypeError::Argument { what, detail: format!("{value} is negative") })
-}
-
-fn sizes(count: Count, blocklength: Count) -> Result<(usize, usize), core::DatatypeError> {
-    Ok((size("count", count)?, size("block length", blocklength)?))
-}
-
-fn lengths(values: &[Count]) -> Result<Vec<usize>, core::DatatypeError> {
-    values.iter().map(|&v| size("block length", v)).collect()
-}
-
-fn widen(values: &[Count]) -> Vec<isize> {
-    values.iter().map(|&v| v as isize).collect()
 }

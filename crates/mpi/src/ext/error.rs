@@ -84,6 +84,11 @@ impl Error {
         self.place
     }
 
+    /// An error of a call at a place that is known already.
+    pub(crate) fn at(core: Core, place: mpi_comm::Place) -> Error {
+        Error { core, place: place.filter(|_| cfg!(debug_assertions)) }
+    }
+
     pub(crate) fn core(&self) -> &Core {
         &self.core
     }
@@ -93,8 +98,7 @@ impl From<Core> for Error {
     #[track_caller]
     fn from(core: Core) -> Error {
         // Not as a function value, which would be its own caller.
-        let place = if cfg!(debug_assertions) { Some(Location::caller()) } else { None };
-        Error { core, place }
+        Error::at(core, Some(Location::caller()))
     }
 }
 

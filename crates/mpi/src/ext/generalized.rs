@@ -108,7 +108,10 @@ impl<T: Send + 'static> Future for Generalized<T> {
             Ok(engine) => engine.poll_wait(self.request(), cx.waker()),
             Err(error) => Poll::Ready(Err(error)),
         };
-        polled.map(|result| caught(self.value(result)))
+        match polled {
+            Poll::Ready(result) => Poll::Ready(caught(self.value(result))),
+            Poll::Pending => Poll::Pending,
+        }
     }
 }
 

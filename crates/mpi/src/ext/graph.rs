@@ -135,6 +135,7 @@ impl Neighbourhood for DistributedGraphCommunicator {}
 
 impl GraphCommunicator {
     /// The whole graph: where the neighbours of each rank end, and all edges (`MPI_Graph_get`).
+    #[track_caller]
     pub fn graph(&self) -> (Vec<i32>, Vec<Rank>) {
         let comm = self.as_handle().comm();
         let graph = ok(comm, comm.graph());
@@ -155,6 +156,7 @@ impl GraphCommunicator {
 
 impl DistributedGraphCommunicator {
     /// This process's edges (`MPI_Dist_graph_neighbors`).
+    #[track_caller]
     pub fn edges(&self) -> Edges {
         let comm = self.as_handle().comm();
         let graph = ok(comm, comm.dist_graph());

@@ -1,6 +1,7 @@
 //! Error handlers of communicators (MPI-4.1 §9.3).
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::Error;
@@ -39,8 +40,8 @@ impl ErrorHandler {
             ErrorHandler::Return => mpi_comm::ErrorHandler::Return,
             ErrorHandler::Custom(handler) => {
                 let handler = handler.clone();
-                mpi_comm::ErrorHandler::User(Arc::new(move |comm, error| {
-                    handler(&borrowed(comm), &Error::from(error.clone()));
+                mpi_comm::ErrorHandler::User(Arc::new(move |comm, error, place| {
+                    handler(&borrowed(comm), &Error::at(error.clone(), place));
                 }))
             }
         }
@@ -52,7 +53,7 @@ impl ErrorHandler {
             mpi_comm::ErrorHandler::Abort => ErrorHandler::Abort,
             mpi_comm::ErrorHandler::Return => ErrorHandler::Return,
             mpi_comm::ErrorHandler::User(handler) => ErrorHandler::custom(move |communicator, error| {
-                handler(core_comm(communicator), error.core());
+                handler(core_comm(communicator), error.core(), error.place());
             }),
         }
     }
@@ -107,7 +108,8 @@ pub trait ErrorHandling: Communicator {
     #[track_caller]
     fn call_error_handler(&self, error: &Error) {
         // The error itself is what the caller has already.
-        let _ = core_comm(self).handle::<()>(Err(error.core().clone()));
+        let place = error.place().or(Some(Location::caller()));
+        let _ = core_comm(self).handle_at(error.core().clone(), place);
     }
 }
 

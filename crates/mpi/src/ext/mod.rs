@@ -16,7 +16,7 @@
 //!
 //! | what | where |
 //! | --- | --- |
-//! | errors as values: every operation under the name `try_…` | [`TryDestination`], [`TrySource`], [`TryCommunicatorCollectives`], [`TryRoot`], [`TryCommunicator`], [`TryRequest`], [`TryMessage`], [`try_send_receive_into_with_tags`] |
+//! | errors as values: every operation under the name `try_…` | [`TryDestination`], [`TrySource`], [`TryCommunicatorCollectives`], [`TryRoot`], [`TryCommunicator`], [`TryGroup`], [`TryUserDatatype`], [`TryRequest`], [`TryMessage`], [`try_send_receive_into_with_tags`] |
 //! | operations that own their buffer | [`OwnedDestination::isend_owned`], [`OwnedSource::irecv_vec`] |
 //! | requests as futures | `.await` on any of them: [`SendOwned`], [`ReceiveVec`], [`RequestFuture`], [`ValueFuture`] |
 //! | receives without a copy | [`LendingSource::receive_ref`], [`LendingSource::receive_on_loan`] |
@@ -28,11 +28,13 @@
 //! | graphs, who is whose neighbour, and collectives among them | [`GraphTopologies`], [`Neighbourhood`], [`NeighbourCollectives`] |
 //! | counts beyond 2^31 | [`LargePartition`], [`LargeStatus`] |
 //! | bytes that every machine reads | [`pack_external`], [`unpack_external`] |
+//! | attributes of a communicator for all threads | [`SharedAttributes`] |
 //! | hints | [`Info`] |
 //! | tests that run on ranks (feature `test`) | `#[mpi::test(np = 4)]` |
 //! | error handlers of a communicator | [`ErrorHandling`], [`ErrorHandler`] |
 
 mod attempt;
+mod attributes;
 pub(crate) mod error;
 mod external;
 mod future;
@@ -55,9 +57,11 @@ mod serialized;
 pub mod testing;
 
 pub use self::attempt::{
-    TryCommunicator, TryCommunicatorCollectives, TryDestination, TryMessage, TryRequest, TryRoot, TrySource,
-    try_send_receive_into_with_tags, try_send_receive_replace_into_with_tags, try_send_receive_with_tags,
+    TryCommunicator, TryCommunicatorCollectives, TryDestination, TryGroup, TryMessage, TryRequest, TryRoot,
+    TrySource, TryUserDatatype, try_send_receive_into_with_tags, try_send_receive_replace_into_with_tags,
+    try_send_receive_with_tags,
 };
+pub use self::attributes::SharedAttributes;
 pub use self::error::Error;
 pub use self::external::{pack_external, unpack_external};
 pub use self::future::{RequestFuture, ValueFuture};
@@ -84,9 +88,9 @@ pub mod prelude {
     pub use super::{
         ErrorHandling, GraphTopologies, InPlaceCollectives, InPlaceRoot, LargeStatus, LendingSource,
         NeighbourCollectives, Neighbourhood, OwnedDestination, OwnedSource, PersistentCollectives,
-        PersistentDestination, PersistentRoot, PersistentSource, ReduceToRootWith, ReduceWith, Start,
-        TryCommunicator, TryCommunicatorCollectives, TryDestination, TryMessage, TryRequest, TryRoot,
-        TrySource,
+        PersistentDestination, PersistentRoot, PersistentSource, ReduceToRootWith, ReduceWith,
+        SharedAttributes, Start, TryCommunicator, TryCommunicatorCollectives, TryDestination, TryGroup,
+        TryMessage, TryRequest, TryRoot, TrySource, TryUserDatatype,
     };
     #[cfg(feature = "serde")]
     pub use super::{SerializedCollectives, SerializedDestination, SerializedRoot, SerializedSource};

@@ -133,7 +133,7 @@ where
     // owns them, lends them out only between rounds, and leaves them to the engine if it is dropped in one.
     let buffer = unsafe { SendBuf::new(data.as_ptr().cast(), data.len(), core_type(&datatype)) };
     let request = comm.send_init(to(destination.destination_rank()), tag, buffer, mode)?;
-    Ok(Persistent { request, comm: comm.clone(), data, active: false })
+    Ok(Persistent { request, comm: comm.clone(), data, active: false, receives: false })
 }
 
 fn receive_init<S, T>(source: &S, mut room: Vec<T>, tag: Tag) -> Result<Persistent<T>, Core>
@@ -146,7 +146,7 @@ where
     // SAFETY: as for a send.
     let buffer = unsafe { RecvBuf::new(room.as_mut_ptr().cast(), room.len(), core_type(&datatype)) };
     let request = comm.recv_init(from(source.source_rank()), tagged(tag), buffer)?;
-    Ok(Persistent { request, comm: comm.clone(), data: room, active: false })
+    Ok(Persistent { request, comm: comm.clone(), data: room, active: false, receives: true })
 }
 
 /// A send or a receive that is started again and again, with its buffer.
@@ -158,6 +158,7 @@ pub struct Persistent<T: Send + 'static> {
     comm: Comm,
     data: Vec<T>,
     active: bool,
+    receives: bool,
 }
 
 /// An operation that can be started.
@@ -285,7 +286,7 @@ impl<T: Send + 'static> Drop for Persistent<T> {
     fn drop(&mut self) {
         // Between rounds the request goes at once, and the memory with it. After finalisation nothing runs.
         let memory = Box::new(std::mem::take(&mut self.data));
-        let _ = self.comm.engine().abandon(self.request, memory, self.active);
+        let _ = self.comm.engine().abandon(self.request, memory, self.active && self.receives);
     }
 }
 

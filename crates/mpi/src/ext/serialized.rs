@@ -54,6 +54,9 @@ pub enum SerializedError {
         /// Which one.
         rank: Rank,
     },
+    /// The root of a broadcast gave no value.
+    #[error("the root gave no value to broadcast")]
+    Missing,
     /// A root gave a wrong number of values.
     #[error("{given} values for {ranks} ranks")]
     Number {
@@ -183,7 +186,7 @@ pub trait SerializedRoot: Root {
         let is_root = is_root(comm, root);
         let given = match (&value, is_root) {
             (Some(value), true) => encode(value),
-            (None, true) => Err(SerializedError::Number { given: 0, ranks: 1 }),
+            (None, true) => Err(SerializedError::Missing),
             (_, false) => Ok(Vec::new()),
         };
         let mut lengths = [length_of(&given)];

@@ -12,12 +12,19 @@ use super::handles::*;
 /// What a call does, or why it failed.
 pub(super) type Outcome<T = ()> = Result<T, Error>;
 
-/// Runs a call that concerns no communicator: an error ends the job, as the default handler of the standard says.
+/// Runs a call that concerns no communicator, or one that only the error knows: that of a request.
 pub(super) fn call(body: impl FnOnce() -> Outcome) -> c_int {
     match body() {
         Ok(()) => MPI_SUCCESS as c_int,
-        Err(error) => mpi_comm::fatal(&error),
+        Err(error) => failed(error),
     }
+}
+
+/// The code of an error, after the handler has seen it: that of the communicator which it concerns, else that of
+/// `MPI_COMM_SELF` (MPI-4.1 §9.3). The line of the program that called is not known: C has none to give.
+#[cold]
+pub(super) fn failed(error: Error) -> c_int {
+    mpi_comm::handle_by_context_at(error, None).class as c_int
 }
 
 /// Runs a call on a communicator: an error goes to its handler, and to the caller where that returns.
@@ -28,11 +35,11 @@ pub(super) unsafe fn call_on(comm: MPI_Comm, body: impl FnOnce(&Comm) -> Outcome
     // SAFETY: the caller's promise.
     let comm = match unsafe { comm.get() } {
         Ok(comm) => comm,
-        Err(error) => mpi_comm::fatal(&error),
+        Err(error) => return failed(error),
     };
-    match comm.handle(body(&comm)) {
+    match body(&comm) {
         Ok(()) => MPI_SUCCESS as c_int,
-        Err(error) => error.class as c_int,
+        Err(error) => comm.handle_at(error, None).class as c_int,
     }
 }
 

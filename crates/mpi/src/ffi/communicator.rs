@@ -113,13 +113,20 @@ comm_makers! {
     MPI_Intercomm_merge(high: c_int) = |comm| Some(comm.merge(high != 0)?);
 }
 
-/// Frees a communicator; its handle becomes null.
+/// Frees a communicator; its handle becomes null. A predefined one cannot be freed.
 ///
 /// # Safety
-/// `comm` holds a communicator that the program owns.
+/// `comm` holds a communicator that the program owns, or a handle that is null or predefined.
 pub unsafe extern "C" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller's promise.
-    let handle = unsafe { comm.replace(MPI_Comm::NULL) };
+    let handle = unsafe { comm.read() };
+    if matches!(handle, MPI_Comm::NULL | MPI_Comm::WORLD | MPI_Comm::SELF) {
+        let fault = || Error::new(ErrorClass::Comm, "free", "a predefined communicator cannot be freed");
+        // SAFETY: the caller's promise.
+        return unsafe { call_on(handle, |comm| Err(fault().on(comm.name(), comm.context().id()))) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { comm.write(MPI_Comm::NULL) };
     if mpi_comm::parent().is_some_and(|parent| MPI_Comm::naming(&parent) == handle) {
         // It belongs to the process, which lent its handle.
         mpi_comm::disconnect_parent();
@@ -336,14 +343,18 @@ pub unsafe extern "C" fn MPI_Group_translate_ranks(
     }
 }
 
-/// Frees a group; its handle becomes null.
+/// Frees a group; its handle becomes null. That of no process may be given too: other libraries return it from
+/// operations on groups, so that programs free it.
 ///
 /// # Safety
-/// `group` holds a group that the program owns.
+/// `group` holds a group that the program owns, or a handle that is null or predefined.
 pub unsafe extern "C" fn MPI_Group_free(group: *mut MPI_Group) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { group.replace(MPI_Group::NULL).drop_object() };
-    MPI_SUCCESS as c_int
+    call(|| unsafe {
+        group.read().get()?;
+        group.replace(MPI_Group::NULL).drop_object();
+        Ok(())
+    })
 }
 
 /// Decides what a duplicate gets of an attribute.

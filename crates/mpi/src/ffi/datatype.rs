@@ -4,6 +4,7 @@ use std::os::raw::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use mpi_datatype::{Datatype, Op, UserOp};
+use mpi_p2p::{Error, ErrorClass};
 
 use super::call::*;
 use super::constants::*;
@@ -129,14 +130,21 @@ pub unsafe extern "C" fn MPI_Type_commit(handle: *mut MPI_Datatype) -> c_int {
     }
 }
 
-/// Frees a datatype; its handle becomes null.
+/// Frees a datatype; its handle becomes null. A predefined one cannot be freed.
 ///
 /// # Safety
-/// `handle` holds a datatype that the program owns.
+/// `handle` holds a datatype that the program owns, or a handle that is null or predefined.
 pub unsafe extern "C" fn MPI_Type_free(handle: *mut MPI_Datatype) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { drop(handle.replace(MPI_Datatype::NULL).take()) };
-    MPI_SUCCESS as c_int
+    call(|| unsafe {
+        let given = handle.read();
+        if given == MPI_Datatype::NULL || given.is_predefined() {
+            let detail = "only a datatype that the program made can be freed";
+            return Err(Error::new(ErrorClass::Type, "free datatype", detail));
+        }
+        drop(handle.replace(MPI_Datatype::NULL).take());
+        Ok(())
+    })
 }
 
 /// Bytes of data in one element.
@@ -329,9 +337,8 @@ pub unsafe extern "C" fn MPI_Unpack_external(
 }
 
 fn length(value: MPI_Aint) -> Outcome<usize> {
-    usize::try_from(value).map_err(|_| {
-        mpi_p2p::Error::new(mpi_p2p::ErrorClass::Arg, "pack", format!("{value} is no number of bytes"))
-    })
+    usize::try_from(value)
+        .map_err(|_| Error::new(ErrorClass::Arg, "pack", format!("{value} is no number of bytes")))
 }
 
 /// # Safety
@@ -343,7 +350,7 @@ unsafe fn external32(datarep: *const c_char) -> Outcome<()> {
         return Ok(());
     }
     let detail = format!("{name:?} is no form of data; there is \"external32\"");
-    Err(mpi_p2p::Error::new(mpi_p2p::ErrorClass::Arg, "pack", detail))
+    Err(Error::new(ErrorClass::Arg, "pack", detail))
 }
 
 fn whole(moved: usize, wanted: usize) -> Outcome<c_int> {
@@ -351,7 +358,7 @@ fn whole(moved: usize, wanted: usize) -> Outcome<c_int> {
     if moved == wanted {
         return Ok(int(moved));
     }
-    Err(mpi_p2p::Error::new(mpi_p2p::ErrorClass::Truncate, "pack", fault()))
+    Err(Error::new(ErrorClass::Truncate, "pack", fault()))
 }
 
 /// A reduction in the form of the C binding.
@@ -397,14 +404,21 @@ pub(crate) unsafe fn user_op(
     MPI_Op::give(Op::User(Arc::new(UserOp::new(Box::new(call), commute))))
 }
 
-/// Frees an operation; its handle becomes null.
+/// Frees an operation; its handle becomes null. A predefined one cannot be freed.
 ///
 /// # Safety
-/// `op` holds an operation that the program owns.
+/// `op` holds an operation that the program owns, or a handle that is null or predefined.
 pub unsafe extern "C" fn MPI_Op_free(op: *mut MPI_Op) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { drop(op.replace(MPI_Op::NULL).take()) };
-    MPI_SUCCESS as c_int
+    call(|| unsafe {
+        let given = op.read();
+        if given == MPI_Op::NULL || given.is_predefined() {
+            let detail = "only an operation that the program made can be freed";
+            return Err(Error::new(ErrorClass::Op, "free operation", detail));
+        }
+        drop(op.replace(MPI_Op::NULL).take());
+        Ok(())
+    })
 }
 
 /// Whether operands may change places.

@@ -23,7 +23,7 @@ pub unsafe extern "C" fn MPI_Comm_create_errhandler(
     function: MPI_Comm_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    let handler = move |comm: &mpi_comm::Comm, error: &Error| {
+    let handler = move |comm: &mpi_comm::Comm, error: &Error, _: mpi_comm::Place| {
         let (mut comm, mut code) = (MPI_Comm::naming(comm), error.class as c_int);
         // SAFETY: the promise of whoever made the handler.
         unsafe { function(&mut comm, &mut code) };
@@ -61,17 +61,18 @@ pub unsafe extern "C" fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mu
     }
 }
 
-/// Frees an error handler; communicators keep theirs.
+/// Frees an error handler; communicators keep theirs. So is what [`MPI_Comm_get_errhandler`] gave, though it be
+/// predefined.
 ///
 /// # Safety
-/// The handle lives, and is not used again.
+/// The handle is null, or lives and is not used again.
 pub unsafe extern "C" fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        errhandler.read().drop_object();
-        put(errhandler, MPI_Errhandler::NULL);
-    }
-    MPI_SUCCESS as c_int
+    call(|| unsafe {
+        errhandler.read().get()?;
+        errhandler.replace(MPI_Errhandler::NULL).drop_object();
+        Ok(())
+    })
 }
 
 /// Calls the error handler of a communicator; succeeds where that returns.

@@ -131,6 +131,11 @@ macro_rules! predefined_datatypes {
         }
         impl MPI_Datatype {
             $(pub(crate) const $name: MPI_Datatype = MPI_Datatype(&raw const primitive::$name);)*
+
+            /// Whether it is one of the library's own, which nobody frees.
+            pub(crate) fn is_predefined(self) -> bool {
+                [$(Self::$name),*].contains(&self)
+            }
         }
     };
 }
@@ -162,6 +167,11 @@ macro_rules! predefined_ops {
         }
         impl MPI_Op {
             $(pub(crate) const $name: MPI_Op = MPI_Op(&raw const op::$name);)*
+
+            /// Whether it is one of the library's own, which nobody frees.
+            pub(crate) fn is_predefined(self) -> bool {
+                [$(Self::$name),*].contains(&self)
+            }
         }
     };
 }

@@ -45,14 +45,14 @@ pub unsafe extern "C" fn MPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) ->
 /// Frees an info object.
 ///
 /// # Safety
-/// The object lives, and is not used again.
+/// The handle is null, or lives and is not used again.
 pub unsafe extern "C" fn MPI_Info_free(info: *mut MPI_Info) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        info.read().drop_object();
-        put(info, MPI_Info::NULL);
-    }
-    MPI_SUCCESS as c_int
+    call(|| unsafe {
+        info.read().get()?;
+        info.replace(MPI_Info::NULL).drop_object();
+        Ok(())
+    })
 }
 
 /// Sets a hint.

@@ -2,7 +2,7 @@
 
 use std::os::raw::{c_int, c_void};
 
-use mpi_p2p::{ErrorClass, RequestId, SendMode};
+use mpi_p2p::{Completed, Error, ErrorClass, RequestId, SendMode, Status};
 
 use super::call::*;
 use super::constants::*;
@@ -214,12 +214,12 @@ pub unsafe extern "C" fn MPI_Mrecv(
             return MPI_SUCCESS as c_int;
         };
         let done = room(buf, count, datatype).and_then(|room| object.comm.mrecv(object.matched, room));
-        match object.comm.handle(done) {
+        match done {
             Ok(done) => {
                 put_status(status, done);
                 MPI_SUCCESS as c_int
             }
-            Err(error) => error.class as c_int,
+            Err(error) => object.comm.handle_at(error, None).class as c_int,
         }
     }
 }
@@ -243,12 +243,12 @@ pub unsafe extern "C" fn MPI_Imrecv(
             return MPI_SUCCESS as c_int;
         };
         let started = room(buf, count, datatype).and_then(|room| object.comm.imrecv(object.matched, room));
-        match object.comm.handle(started) {
+        match started {
             Ok(id) => {
                 put(request, MPI_Request(Some(id)));
                 MPI_SUCCESS as c_int
             }
-            Err(error) => error.class as c_int,
+            Err(error) => object.comm.handle_at(error, None).class as c_int,
         }
     }
 }
@@ -344,20 +344,109 @@ pub unsafe extern "C" fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mu
     MPI_SUCCESS as c_int
 }
 
+/// # Safety
+/// There are so many handles, reachable through nothing else.
+unsafe fn ids<'a>(requests: *mut MPI_Request, n: c_int) -> Outcome<&'a mut [Option<RequestId>]> {
+    // SAFETY: a request handle is laid out as the option inside.
+    Ok(unsafe { slice_mut(requests.cast(), count(n)?) })
+}
+
+/// What one of several requests came to, with its index; none where no request is active.
+type OneOf = Option<(usize, Result<Status, Error>)>;
+
+fn wait_one(ids: &mut [Option<RequestId>]) -> Outcome<OneOf> {
+    Ok(match mpi_comm::engine()?.wait_any(ids) {
+        Ok(done) => done.map(|(at, status)| (at, Ok(status))),
+        Err((at, error)) => Some((at, Err(error))),
+    })
+}
+
+/// As [`wait_one`], or none while some run and none is complete.
+fn test_one(ids: &mut [Option<RequestId>]) -> Outcome<Option<OneOf>> {
+    Ok(match mpi_comm::engine()?.test_any(ids) {
+        Ok(found) => found.map(|done| done.map(|(at, status)| (at, Ok(status)))),
+        Err((at, error)) => Some(Some((at, Err(error)))),
+    })
+}
+
+/// The status of an operation; that of one that failed says what is known of the message, and the class.
+fn status_of(result: &Result<Status, Error>) -> Status {
+    match result {
+        Ok(status) => *status,
+        Err(error) => Status {
+            source: error.peer.unwrap_or(Status::EMPTY.source),
+            tag: error.tag.unwrap_or(Status::EMPTY.tag),
+            error: error.class,
+            ..Status::EMPTY
+        },
+    }
+}
+
+/// Writes the status of one operation, and gives its error to whoever called.
+///
+/// # Safety
+/// `place` is null or writable.
+unsafe fn put_one(done: OneOf, place: *mut MPI_Status) -> Outcome {
+    let result = done.map_or(Ok(Status::EMPTY), |(_, result)| result);
+    // SAFETY: the caller's promise.
+    unsafe { put_status(place, status_of(&result)) };
+    result.map(|_| ())
+}
+
+/// Writes the statuses of operations that completed together. Where some failed, the handler sees the first error, and
+/// the code says that each status has its own (MPI-4.1 §3.7.5).
+///
+/// # Safety
+/// `statuses` is null or has room for all.
+unsafe fn put_all(done: Vec<Result<Status, Error>>, statuses: *mut MPI_Status) -> c_int {
+    let mut first = None;
+    for (i, result) in done.into_iter().enumerate() {
+        if !statuses.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { put_status(statuses.add(i), status_of(&result)) };
+        }
+        first = first.or(result.err());
+    }
+    match first {
+        None => MPI_SUCCESS as c_int,
+        Some(error) => {
+            failed(error);
+            ErrorClass::InStatus as c_int
+        }
+    }
+}
+
+/// As [`put_all`], with the indices of those that completed; none where no request is active.
+///
+/// # Safety
+/// The three places are writable for as many as there are requests; `statuses` may be null.
+unsafe fn put_some(
+    done: Option<Completed>,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        put(outcount, done.as_ref().map_or(MPI_UNDEFINED, |done| int(done.len())));
+        let done = done.unwrap_or_default();
+        done.iter().enumerate().for_each(|(i, (index, _))| put(indices.add(i), int(*index)));
+        put_all(done.into_iter().map(|(_, result)| result).collect(), statuses)
+    }
+}
+
+/// As [`call`], for a body that gives a code itself.
+fn coded(body: impl FnOnce() -> Outcome<c_int>) -> c_int {
+    body().unwrap_or_else(failed)
+}
+
 /// Waits for a request; its handle becomes null, unless it is persistent.
 ///
 /// # Safety
 /// `request` holds a live request or null; `status` is null or writable.
 pub unsafe extern "C" fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        call(|| {
-            // Those of a list leave a persistent request in its place.
-            let done = mpi_comm::wait_any(ids(request, 1)?)?;
-            put_status(status, done.map_or(mpi_p2p::Status::EMPTY, |(_, status)| status));
-            Ok(())
-        })
-    }
+    // SAFETY: the caller's promise. A list of one leaves a persistent request in its place.
+    call(|| unsafe { put_one(wait_one(ids(request, 1)?)?, status) })
 }
 
 /// Whether a request has completed; if so, its handle becomes null, unless it is persistent.
@@ -370,28 +459,11 @@ pub unsafe extern "C" fn MPI_Test(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        call(|| {
-            let found = test_any(ids(request, 1)?)?;
-            put(flag, c_int::from(found.is_some()));
-            if let Some(done) = found {
-                put_status(status, done.map_or(mpi_p2p::Status::EMPTY, |(_, status)| status));
-            }
-            Ok(())
-        })
-    }
-}
-
-/// # Safety
-/// There are so many handles, reachable through nothing else.
-unsafe fn ids<'a>(requests: *mut MPI_Request, n: c_int) -> Outcome<&'a mut [Option<RequestId>]> {
-    // SAFETY: a request handle is laid out as the option inside.
-    Ok(unsafe { slice_mut(requests.cast(), count(n)?) })
-}
-
-/// None while some run and none is complete; `Some(None)` where none is active.
-fn test_any(ids: &mut [Option<RequestId>]) -> Outcome<Option<Option<(usize, mpi_p2p::Status)>>> {
-    mpi_comm::engine()?.test_any(ids).map_err(|(_, error)| error)
+    call(|| unsafe {
+        let found = test_one(ids(request, 1)?)?;
+        put(flag, c_int::from(found.is_some()));
+        found.map_or(Ok(()), |done| put_one(done, status))
+    })
 }
 
 /// Waits until one of several requests completes.
@@ -405,14 +477,11 @@ pub unsafe extern "C" fn MPI_Waitany(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        call(|| {
-            let done = mpi_comm::wait_any(ids(requests, count)?)?;
-            put(index, done.map_or(MPI_UNDEFINED, |(i, _)| int(i)));
-            put_status(status, done.map_or(mpi_p2p::Status::EMPTY, |(_, status)| status));
-            Ok(())
-        })
-    }
+    call(|| unsafe {
+        let done = wait_one(ids(requests, count)?)?;
+        put(index, done.as_ref().map_or(MPI_UNDEFINED, |(i, _)| int(*i)));
+        put_one(done, status)
+    })
 }
 
 /// Takes one of several requests that has completed.
@@ -427,36 +496,13 @@ pub unsafe extern "C" fn MPI_Testany(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        call(|| {
-            let found = test_any(ids(requests, count)?)?;
-            let done = found.flatten();
-            put(index, done.map_or(MPI_UNDEFINED, |(i, _)| int(i)));
-            put(flag, c_int::from(found.is_some()));
-            put_status(status, done.map_or(mpi_p2p::Status::EMPTY, |(_, status)| status));
-            Ok(())
-        })
-    }
-}
-
-/// # Safety
-/// The three places are writable for as many as there are requests; `statuses` may be null.
-unsafe fn put_some(
-    done: Option<Vec<(usize, mpi_p2p::Status)>>,
-    outcount: *mut c_int,
-    indices: *mut c_int,
-    statuses: *mut MPI_Status,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        put(outcount, done.as_ref().map_or(MPI_UNDEFINED, |done| int(done.len())));
-        for (i, (index, status)) in done.into_iter().flatten().enumerate() {
-            put(indices.add(i), int(index));
-            if !statuses.is_null() {
-                put_status(statuses.add(i), status);
-            }
-        }
-    }
+    call(|| unsafe {
+        let found = test_one(ids(requests, count)?)?;
+        put(flag, c_int::from(found.is_some()));
+        let done = found.flatten();
+        put(index, done.as_ref().map_or(MPI_UNDEFINED, |(i, _)| int(*i)));
+        put_one(done, status)
+    })
 }
 
 /// Waits until some of several requests complete.
@@ -471,15 +517,10 @@ pub unsafe extern "C" fn MPI_Waitsome(
     statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        call(|| {
-            let ids = ids(requests, incount)?;
-            let runs = ids.iter().any(Option::is_some);
-            let done = mpi_comm::wait_some(ids)?;
-            put_some(runs.then_some(done), outcount, indices, statuses);
-            Ok(())
-        })
-    }
+    coded(|| unsafe {
+        let done = mpi_comm::engine()?.wait_some(ids(requests, incount)?);
+        Ok(put_some(done, outcount, indices, statuses))
+    })
 }
 
 /// Takes those of several requests that have completed.
@@ -494,24 +535,10 @@ pub unsafe extern "C" fn MPI_Testsome(
     statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        call(|| {
-            let ids = ids(requests, incount)?;
-            let runs = ids.iter().any(Option::is_some);
-            let done = mpi_comm::test_some(ids)?;
-            put_some(runs.then_some(done), outcount, indices, statuses);
-            Ok(())
-        })
-    }
-}
-
-/// # Safety
-/// There is room for as many statuses, or none is wanted.
-unsafe fn put_all(done: Vec<mpi_p2p::Status>, statuses: *mut MPI_Status) {
-    if !statuses.is_null() {
-        // SAFETY: the caller's promise.
-        done.into_iter().enumerate().for_each(|(i, status)| unsafe { put_status(statuses.add(i), status) });
-    }
+    coded(|| unsafe {
+        let done = mpi_comm::engine()?.test_some(ids(requests, incount)?);
+        Ok(put_some(done, outcount, indices, statuses))
+    })
 }
 
 /// Waits for all of several requests.
@@ -524,12 +551,7 @@ pub unsafe extern "C" fn MPI_Waitall(
     statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        call(|| {
-            put_all(mpi_comm::wait_all(ids(requests, count)?)?, statuses);
-            Ok(())
-        })
-    }
+    coded(|| unsafe { Ok(put_all(mpi_comm::engine()?.wait_all(ids(requests, count)?), statuses)) })
 }
 
 /// Whether all of several requests have completed.
@@ -543,14 +565,11 @@ pub unsafe extern "C" fn MPI_Testall(
     statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe {
-        call(|| {
-            let done = mpi_comm::test_all(ids(requests, count)?)?;
-            put(flag, c_int::from(done.is_some()));
-            done.into_iter().for_each(|done| put_all(done, statuses));
-            Ok(())
-        })
-    }
+    coded(|| unsafe {
+        let done = mpi_comm::engine()?.test_all(ids(requests, count)?);
+        put(flag, c_int::from(done.is_some()));
+        Ok(put_all(done.unwrap_or_default(), statuses))
+    })
 }
 
 /// Asks for a request to be cancelled; it must still be completed.
@@ -562,18 +581,21 @@ pub unsafe extern "C" fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
     let id = unsafe { (*request).0 };
     call(|| match id {
         Some(id) => mpi_comm::cancel(id),
-        None => Err(mpi_p2p::Error::new(ErrorClass::Request, "cancel", "the null request does not run")),
+        None => Err(Error::new(ErrorClass::Request, "cancel", "the null request does not run")),
     })
 }
 
 /// Lets go of a request, whose operation goes on; its handle becomes null.
 ///
 /// # Safety
-/// `request` holds a live request, whose memory stays as it must until the operation is over.
+/// `request` holds null or a live request, whose memory stays as it must until the operation is over.
 pub unsafe extern "C" fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
     // SAFETY: the caller's promise.
     let id = unsafe { request.replace(MPI_Request::NULL).0 };
-    call(|| id.map_or(Ok(()), mpi_comm::free))
+    call(|| match id {
+        Some(id) => mpi_comm::free(id),
+        None => Err(Error::new(ErrorClass::Request, "free request", "the null request cannot be freed")),
+    })
 }
 
 /// Makes room for buffered sends. The memory is the library's own; `buffer` is not used.

@@ -106,7 +106,7 @@ unsafe fn call_in(win: MPI_Win, body: impl FnOnce(&Window) -> Outcome) -> c_int 
     // SAFETY: the caller's promise.
     let window = match unsafe { win.get() } {
         Ok(object) => &object.window,
-        Err(error) => mpi_comm::fatal(&error),
+        Err(error) => return failed(error),
     };
     let outer = CALLED.replace(win);
     let code = handled(window, body(window));
@@ -120,8 +120,8 @@ fn handled(window: &Window, result: Outcome) -> c_int {
         Ok(()) => MPI_SUCCESS as c_int,
         Err(error) => {
             match window.error_handler() {
-                ErrorHandler::Fatal | ErrorHandler::Abort => mpi_comm::fatal(&error),
-                ErrorHandler::User(handler) => handler(window.comm(), &error),
+                ErrorHandler::Fatal | ErrorHandler::Abort => mpi_comm::fatal_at(&error, None),
+                ErrorHandler::User(handler) => handler(window.comm(), &error, None),
                 ErrorHandler::Return => {}
             }
             error.class as c_int
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn MPI_Win_create_errhandler(
     function: MPI_Win_errhandler_function,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    let handler = move |_: &mpi_comm::Comm, error: &Error| {
+    let handler = move |_: &mpi_comm::Comm, error: &Error, _: mpi_comm::Place| {
         let (mut win, mut code) = (CALLED.get(), error.class as c_int);
         // SAFETY: the promise of whoever made the handler.
         unsafe { function(&mut win, &mut code) };

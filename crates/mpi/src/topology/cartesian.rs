@@ -49,12 +49,14 @@ impl CartesianCommunicator {
         }
     }
 
+    #[track_caller]
     fn grid(&self) -> &Cartesian {
         let comm = core_comm(self);
         error::ok(comm, comm.cartesian())
     }
 
     /// The coordinates of a rank that exists.
+    #[track_caller]
     fn coords(&self, rank: Rank) -> Vec<Count> {
         error::ok(core_comm(self), self.grid().coords(rank))
     }
@@ -85,6 +87,7 @@ impl CartesianCommunicator {
     ///
     /// # Panics
     /// If a slice is not as long as there are dimensions.
+    #[track_caller]
     pub fn get_layout_into(&self, dims: &mut [Count], periods: &mut [bool], coords: &mut [Count]) {
         let n = self.grid().dims().len();
         for len in [dims.len(), periods.len(), coords.len()] {
@@ -122,6 +125,7 @@ impl CartesianCommunicator {
     ///
     /// # Panics
     /// If there is not one coordinate for each dimension, or one lies outside of a dimension that is not periodic.
+    #[track_caller]
     pub fn coordinates_to_rank(&self, coords: &[Count]) -> Rank {
         let comm = core_comm(self);
         match self.grid().rank(coords) {
@@ -150,6 +154,7 @@ impl CartesianCommunicator {
     ///
     /// # Panics
     /// If the rank does not exist.
+    #[track_caller]
     pub fn rank_to_coordinates(&self, rank: Rank) -> Vec<Count> {
         let size = self.size();
         assert!((0..size).contains(&rank), "rank {rank} is not on the grid, which has {size} ranks");
@@ -173,6 +178,7 @@ impl CartesianCommunicator {
     ///
     /// # Panics
     /// If the dimension does not exist.
+    #[track_caller]
     pub fn shift(&self, dimension: Count, displacement: Count) -> (Option<Rank>, Option<Rank>) {
         let n = self.num_dimensions();
         assert!((0..n).contains(&dimension), "dimension {dimension} does not exist: the grid has {n}");
@@ -194,6 +200,7 @@ impl CartesianCommunicator {
     ///
     /// # Panics
     /// If the slice is not as long as there are dimensions.
+    #[track_caller]
     pub fn subgroup(&self, retain: &[bool]) -> CartesianCommunicator {
         let n = self.grid().dims().len();
         assert_eq!(retain.len(), n, "it must be said of each dimension whether it is retained");

@@ -27,6 +27,7 @@ impl Color {
     ///
     /// # Panics
     /// If it is negative.
+    #[track_caller]
     pub fn with_value(value: c_int) -> Color {
         assert!(value >= 0, "a color cannot be negative, as {value} is");
         Color(Some(value))
@@ -313,18 +314,28 @@ fn no_such_rank(handle: &super::sealed::CommunicatorHandle, rank: Rank, size: Ra
 /// Attributes: values of the program's own that a communicator carries (MPI-4.1 §7.7).
 pub trait AnyCommunicator: Communicator {
     /// The attribute of type `A`, if it was set.
+    ///
+    /// # Panics
+    /// If another thread set it; see [`attribute`](mod@crate::attribute).
+    #[track_caller]
     fn get_attr<A: CommAttribute>(&self) -> Option<&A>;
-    /// Sets the attribute of type `A`, dropping the value that it had.
+
+    /// Sets the attribute of type `A`, for this thread. The value that it had is dropped, once no other name of the
+    /// communicator is left through which it may be looked at.
+    #[track_caller]
     fn set_attr<A: CommAttribute>(&mut self, val: A);
 }
 
 impl<C: ?Sized + Communicator> AnyCommunicator for C {
+    #[track_caller]
     fn get_attr<A: CommAttribute>(&self) -> Option<&A> {
         attribute::get(core_comm(self))
     }
 
+    #[track_caller]
     fn set_attr<A: CommAttribute>(&mut self, val: A) {
-        attribute::set(core_comm(self), val);
+        let owner = Some(std::thread::current().id());
+        attribute::set(core_comm(self), val, owner, self.owns_handle());
     }
 }
 

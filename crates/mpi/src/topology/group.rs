@@ -67,7 +67,7 @@ pub(crate) fn core_group<G: Group + ?Sized>(group: &G) -> &core::Group {
     }
 }
 
-/// What all groups can do.
+/// What all groups can do. Errors go to the error handler of the calling process's own communicator (MPI-4.1 §9.3).
 pub trait Group: AsRaw<Raw = MPI_Group> {
     /// The processes of this group, then those of `other` that are not in it (`MPI_Group_union`).
     fn union<G>(&self, other: &G) -> UserGroup
@@ -97,11 +97,13 @@ pub trait Group: AsRaw<Raw = MPI_Group> {
     }
 
     /// The processes of the given ranks, in that order (`MPI_Group_incl`).
+    #[track_caller]
     fn include(&self, ranks: &[Rank]) -> UserGroup {
         UserGroup::made(error::ok_world(core_group(self).include(ranks)))
     }
 
     /// All processes but those of the given ranks (`MPI_Group_excl`).
+    #[track_caller]
     fn exclude(&self, ranks: &[Rank]) -> UserGroup {
         UserGroup::made(error::ok_world(core_group(self).exclude(ranks)))
     }
@@ -117,6 +119,7 @@ pub trait Group: AsRaw<Raw = MPI_Group> {
     }
 
     /// The rank in `other` of the process that has `rank` here, if it is there (`MPI_Group_translate_ranks`).
+    #[track_caller]
     fn translate_rank<G>(&self, rank: Rank, other: &G) -> Option<Rank>
     where
         G: Group,
@@ -127,12 +130,14 @@ pub trait Group: AsRaw<Raw = MPI_Group> {
     }
 
     /// The ranks in `other` of the processes that have `ranks` here.
+    #[track_caller]
     fn translate_ranks<G>(&self, ranks: &[Rank], other: &G) -> Vec<Option<Rank>>
     where
         G: Group,
         Self: Sized,
     {
-        ranks.iter().map(|&rank| self.translate_rank(rank, other)).collect()
+        let there = error::ok_world(core_group(self).translate_all(ranks, core_group(other)));
+        there.into_iter().map(|rank| rank.map(|rank| rank as Rank)).collect()
     }
 
     /// How two groups relate (`MPI_Group_compare`).

@@ -44,6 +44,7 @@ impl InterCommunicator {
     }
 
     /// Joins both groups into one communicator, those that say [`MergeOrder::Low`] first (`MPI_Intercomm_merge`).
+    #[track_caller]
     pub fn merge(&self, merge_order: MergeOrder) -> SimpleCommunicator {
         let comm = core_comm(self);
         SimpleCommunicator::made(error::ok(comm, comm.merge(merge_order == MergeOrder::High)))

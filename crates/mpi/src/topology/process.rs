@@ -48,6 +48,10 @@ impl AsHandle for Process<'_> {
     fn as_handle(&self) -> &CommunicatorHandle {
         self.comm.0
     }
+
+    fn owns_handle(&self) -> bool {
+        false
+    }
 }
 
 impl Communicator for Process<'_> {
@@ -76,6 +80,10 @@ impl AsHandle for AnyProcess<'_> {
     #[inline(always)]
     fn as_handle(&self) -> &CommunicatorHandle {
         self.0
+    }
+
+    fn owns_handle(&self) -> bool {
+        false
     }
 }
 

@@ -95,4 +95,7 @@ unsafe impl AsRaw for CommunicatorHandle {
 pub trait AsHandle: AsRaw<Raw = MPI_Comm> {
     /// The handle.
     fn as_handle(&self) -> &CommunicatorHandle;
+
+    /// Whether the handle is in this value, so that whoever has the value for itself has the handle.
+    fn owns_handle(&self) -> bool;
 }

@@ -77,6 +77,10 @@ macro_rules! communicator {
                 let $this = self;
                 $handle
             }
+
+            fn owns_handle(&self) -> bool {
+                true
+            }
         }
 
         impl Communicator for $name {

@@ -252,6 +252,7 @@ impl<'w, 'b, T: Element> Passive<'w, 'b, T> {
     }
 
     /// Orders plain accesses to [`local`](Epoch::local) memory with those of others.
+    #[track_caller]
     pub fn sync(&self) {
         ok_in(self.0.core(), self.0.core().sync().map_err(WindowError::from))
     }

@@ -81,7 +81,7 @@ fn failed(window: &mpi_rma::Window, error: WindowError) -> ! {
     let caller = Location::caller();
     match window.error_handler() {
         ErrorHandler::Fatal | ErrorHandler::Abort => crate::error::fatal(&error.0),
-        ErrorHandler::User(handler) => handler(window.comm(), &error.0),
+        ErrorHandler::User(handler) => handler(window.comm(), &error.0, Some(caller)),
         ErrorHandler::Return => {}
     }
     panic!("{error} (at {caller})");

@@ -32,6 +32,7 @@ impl<T: Element> Local<'_, T> {
         self.len == 0
     }
 
+    #[track_caller]
     fn at(&self, i: usize) -> *mut T {
         assert!(i < self.len, "element {i} of a window's part of {}", self.len);
         self.base.wrapping_add(i)

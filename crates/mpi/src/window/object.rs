@@ -100,7 +100,7 @@ impl<T: Element> Window<T> {
             ErrorHandler::Fatal => mpi_comm::ErrorHandler::Fatal,
             ErrorHandler::Abort => mpi_comm::ErrorHandler::Abort,
             ErrorHandler::Return => mpi_comm::ErrorHandler::Return,
-            ErrorHandler::Custom(handler) => mpi_comm::ErrorHandler::User(Arc::new(move |_, error| {
+            ErrorHandler::Custom(handler) => mpi_comm::ErrorHandler::User(Arc::new(move |_, error, _| {
                 handler(&WindowError::from(error.clone()));
             })),
         });

@@ -44,6 +44,7 @@ impl<T: Element> SharedWindow<T> {
     }
 
     /// Orders plain accesses of this rank with those of others.
+    #[track_caller]
     pub fn sync(&self) {
         error::ok_in(&self.0.core, self.0.core.sync().map_err(WindowError::from));
     }

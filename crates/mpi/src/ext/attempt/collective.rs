@@ -1,7 +1,7 @@
 //! Collectives in which all processes are alike, with errors as values.
 
 use crate::collective::call;
-use crate::collective::parts::try_started;
+use crate::collective::parts::{evenly, try_started};
 use crate::collective::traits::*;
 use crate::datatype::traits::*;
 use crate::ext::Error;
@@ -23,6 +23,7 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
     /// [`all_gather_into`](CommunicatorCollectives::all_gather_into) with its error as a value.
     ///
     /// # Errors
+    /// `Count` where a buffer is no equal part for each rank.
     /// Those of the operation.
     #[track_caller]
     fn try_all_gather_into<S, R>(&self, sendbuf: &S, recvbuf: &mut R) -> Result<(), Error>
@@ -30,7 +31,9 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         S: ?Sized + Buffer,
         R: ?Sized + BufferMut,
     {
-        caught(call::all_gather_into(core_comm(self), sendbuf, recvbuf))
+        let comm = core_comm(self);
+        caught(evenly(comm, "allgather", recvbuf.count_usize()))?;
+        caught(call::all_gather_into(comm, sendbuf, recvbuf))
     }
 
     /// [`all_gather_varcount_into`](CommunicatorCollectives::all_gather_varcount_into) with its error as a value.
@@ -49,6 +52,7 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
     /// [`all_to_all_into`](CommunicatorCollectives::all_to_all_into) with its error as a value.
     ///
     /// # Errors
+    /// `Count` where a buffer is no equal part for each rank.
     /// Those of the operation.
     #[track_caller]
     fn try_all_to_all_into<S, R>(&self, sendbuf: &S, recvbuf: &mut R) -> Result<(), Error>
@@ -56,7 +60,10 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         S: ?Sized + Buffer,
         R: ?Sized + BufferMut,
     {
-        caught(call::all_to_all_into(core_comm(self), sendbuf, recvbuf))
+        let comm = core_comm(self);
+        caught(evenly(comm, "alltoall", sendbuf.count_usize()))?;
+        caught(evenly(comm, "alltoall", recvbuf.count_usize()))?;
+        caught(call::all_to_all_into(comm, sendbuf, recvbuf))
     }
 
     /// [`all_to_all_varcount_into`](CommunicatorCollectives::all_to_all_varcount_into) with its error as a value.
@@ -142,6 +149,7 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
     /// [`immediate_all_gather_into`](CommunicatorCollectives::immediate_all_gather_into) with its error as a value.
     ///
     /// # Errors
+    /// `Count` where a buffer is no equal part for each rank.
     /// Those of the operation.
     #[track_caller]
     fn try_immediate_all_gather_into<'a, S, R, Sc>(
@@ -155,7 +163,9 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = call::immediate_all_gather_into(core_comm(self), sendbuf, recvbuf);
+        let comm = core_comm(self);
+        caught(evenly(comm, "allgather", recvbuf.count_usize()))?;
+        let request = call::immediate_all_gather_into(comm, sendbuf, recvbuf);
         // SAFETY: both buffers stay borrowed for `'a`.
         unsafe { try_started(request, recvbuf, scope) }
     }
@@ -184,6 +194,7 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
     /// [`immediate_all_to_all_into`](CommunicatorCollectives::immediate_all_to_all_into) with its error as a value.
     ///
     /// # Errors
+    /// `Count` where a buffer is no equal part for each rank.
     /// Those of the operation.
     #[track_caller]
     fn try_immediate_all_to_all_into<'a, S, R, Sc>(
@@ -197,7 +208,10 @@ pub trait TryCommunicatorCollectives: CommunicatorCollectives {
         R: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = call::immediate_all_to_all_into(core_comm(self), sendbuf, recvbuf);
+        let comm = core_comm(self);
+        caught(evenly(comm, "alltoall", sendbuf.count_usize()))?;
+        caught(evenly(comm, "alltoall", recvbuf.count_usize()))?;
+        let request = call::immediate_all_to_all_into(comm, sendbuf, recvbuf);
         // SAFETY: both buffers stay borrowed for `'a`.
         unsafe { try_started(request, recvbuf, scope) }
     }

@@ -30,18 +30,23 @@ pub trait TryRoot: Root {
     /// [`spawn_multiple`](Root::spawn_multiple) with its error as a value, which names the program and the reason.
     ///
     /// # Errors
-    /// As [`try_spawn`](TryRoot::try_spawn).
+    /// As [`try_spawn`](TryRoot::try_spawn); `Arg` where the root gave not one number for each command.
     ///
     /// # Panics
-    /// As [`spawn_multiple`](Root::spawn_multiple).
+    /// As [`spawn`](Root::spawn).
     #[track_caller]
     fn try_spawn_multiple(
         &self,
         commands: &[Command],
         maxprocs: &[Rank],
     ) -> Result<InterCommunicator, Error> {
-        assert_eq!(commands.len(), maxprocs.len(), "each command needs its number of processes");
         let pairs: Vec<_> = commands.iter().zip(maxprocs.iter().copied()).collect();
+        if commands.len() != maxprocs.len() {
+            let detail = format!("{} commands, but {} numbers of processes", commands.len(), maxprocs.len());
+            let fault = mpi_p2p::Error::new(ErrorClass::Arg, "spawn", detail);
+            let comm = core_comm(self.as_communicator());
+            return caught(comm.spawn_or_refuse(self.root_rank(), Err(fault)).map(InterCommunicator::made));
+        }
         started(core_comm(self.as_communicator()), self.root_rank(), &pairs)
     }
 

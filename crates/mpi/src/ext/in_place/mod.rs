@@ -6,7 +6,7 @@ mod root;
 pub use self::root::InPlaceRoot;
 use super::Error;
 use super::error::caught;
-use crate::collective::parts::{started, try_started};
+use crate::collective::parts::{evenly, started, try_started};
 use crate::collective::traits::*;
 use crate::datatype::traits::*;
 use crate::error::ok;
@@ -38,10 +38,13 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
     /// [`all_gather_in_place`](Self::all_gather_in_place) with its error as a value.
     ///
     /// # Errors
+    /// `Count` where a buffer is no equal part for each rank.
     /// Those of the operation.
     #[track_caller]
     fn try_all_gather_in_place<B: ?Sized + BufferMut>(&self, buf: &mut B) -> Result<(), Error> {
-        caught(call::all_gather_in_place(core_comm(self), buf))
+        let comm = core_comm(self);
+        caught(evenly(comm, "allgather", buf.count_usize()))?;
+        caught(call::all_gather_in_place(comm, buf))
     }
 
     /// Starts [`all_gather_in_place`](Self::all_gather_in_place).
@@ -60,6 +63,7 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
     /// [`immediate_all_gather_in_place`](Self::immediate_all_gather_in_place) with its error as a value.
     ///
     /// # Errors
+    /// `Count` where a buffer is no equal part for each rank.
     /// Those of the operation's arguments; what goes wrong later is the request's.
     #[track_caller]
     fn try_immediate_all_gather_in_place<'a, B, Sc>(
@@ -71,7 +75,9 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
         B: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = call::immediate_all_gather_in_place(core_comm(self), buf);
+        let comm = core_comm(self);
+        caught(evenly(comm, "allgather", buf.count_usize()))?;
+        let request = call::immediate_all_gather_in_place(comm, buf);
         // SAFETY: the buffer stays borrowed for `'a`.
         unsafe { try_started(request, buf, scope) }
     }
@@ -86,10 +92,13 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
     /// [`all_to_all_in_place`](Self::all_to_all_in_place) with its error as a value.
     ///
     /// # Errors
+    /// `Count` where a buffer is no equal part for each rank.
     /// Those of the operation.
     #[track_caller]
     fn try_all_to_all_in_place<B: ?Sized + BufferMut>(&self, buf: &mut B) -> Result<(), Error> {
-        caught(call::all_to_all_in_place(core_comm(self), buf))
+        let comm = core_comm(self);
+        caught(evenly(comm, "alltoall", buf.count_usize()))?;
+        caught(call::all_to_all_in_place(comm, buf))
     }
 
     /// Starts [`all_to_all_in_place`](Self::all_to_all_in_place).
@@ -108,6 +117,7 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
     /// [`immediate_all_to_all_in_place`](Self::immediate_all_to_all_in_place) with its error as a value.
     ///
     /// # Errors
+    /// `Count` where a buffer is no equal part for each rank.
     /// Those of the operation's arguments; what goes wrong later is the request's.
     #[track_caller]
     fn try_immediate_all_to_all_in_place<'a, B, Sc>(
@@ -119,7 +129,9 @@ pub trait InPlaceCollectives: CommunicatorCollectives {
         B: ?Sized + 'a + BufferMut,
         Sc: Scope<'a>,
     {
-        let request = call::immediate_all_to_all_in_place(core_comm(self), buf);
+        let comm = core_comm(self);
+        caught(evenly(comm, "alltoall", buf.count_usize()))?;
+        let request = call::immediate_all_to_all_in_place(comm, buf);
         // SAFETY: the buffer stays borrowed for `'a`.
         unsafe { try_started(request, buf, scope) }
     }
