@@ -370,7 +370,8 @@ impl Engine {
 
     /// Somebody knows better than the transports: the peer is gone.
     pub fn peer_died(&self, ep: Ep, how: String) {
-        let mut core = self.enter();
+        let mut guard = self.enter();
+        let core = &mut *guard;
         // What it sent before it died is received all the same, unless somebody else polls.
         let polls = !core.state.waiters.is_asleep() && !core.state.waiters.polling;
         let mut turns = if polls { LAST_WORDS_TURNS } else { 0 };
@@ -379,7 +380,9 @@ impl Engine {
         }
         core.state.fatal.push(Fatal::PeerGone { ep, how: how.clone() });
         core.state.peer_gone(ep, Link::Down(how.into()));
-        self.shared.leave(core);
+        // Before anybody polls: its transport may be in the middle of a body.
+        core.state.settle(&mut core.rx);
+        self.shared.leave(guard);
     }
 
     /// What finalisation would have to wait for: requests that are neither complete nor inactive,

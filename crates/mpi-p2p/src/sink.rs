@@ -80,19 +80,21 @@ impl Bulks {
         Place::Direct { bulk, into }
     }
 
-    /// Forgets everything that comes from a peer; gives the messages that were to be kept.
-    pub fn drop_of(&mut self, ep: Ep) -> Vec<u32> {
+    /// Forgets everything that comes from a peer; gives the messages that were to be kept, and what the peer's transport
+    /// must not write any more: the memory is somebody else's from now on.
+    pub fn drop_of(&mut self, ep: Ep) -> (Vec<u32>, Vec<BulkId>) {
         self.gathered.retain(|_, g| g.0 != ep);
-        let mut kept = Vec::new();
+        let (mut kept, mut all) = (Vec::new(), Vec::new());
         for (i, slot) in self.slots.iter_mut().enumerate() {
             if slot.1.is_some_and(|(from, _)| from == ep) {
+                all.push(BulkId(u64::from(slot.0) << 32 | i as u64));
                 if let Some((_, Bulk::Keep { message })) = slot.1.take() {
                     kept.push(message);
                 }
                 self.free.push(i as u32);
             }
         }
-        kept
+        (kept, all)
     }
 }
 

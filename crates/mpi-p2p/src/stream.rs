@@ -343,7 +343,9 @@ impl State {
             let i = self.promote_direct();
             self.fail_gone(i, why.clone());
         }
-        let lost = self.bulks.drop_of(ep);
+        let route = usize::from(self.peers.at(ep).route);
+        let (lost, bulks) = self.bulks.drop_of(ep);
+        self.revoked.extend(bulks.into_iter().map(|bulk| (route, bulk)));
         for m in lost {
             self.lose_coming(m);
         }
