@@ -43,6 +43,10 @@ impl Block {
     /// The kernel's: no descriptor left, no memory.
     pub fn create(bytes: usize) -> io::Result<Block> {
         let bytes = bytes.max(COOKIE_BYTES);
+        // Such a file has no limit of its own: the kernel would hand out page after page until it has none left.
+        if available_bytes().is_some_and(|left| bytes as u64 > left) {
+            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+        }
         // SAFETY: the name is a terminated string.
         let raw = unsafe { libc::memfd_create(c"mpi-window".as_ptr(), libc::MFD_CLOEXEC) };
         if raw < 0 {
@@ -127,6 +131,14 @@ impl Block {
 /// True when a process has ended. Asks the kernel.
 pub fn process_has_ended(pid: u32) -> bool {
     crate::segment::process_ended(pid)
+}
+
+/// Bytes of memory that the machine can still give, as the kernel estimates them; `None` where it does not say.
+fn available_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
 }
 
 #[cfg(test)]

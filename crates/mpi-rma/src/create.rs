@@ -35,7 +35,7 @@ pub enum Flavor {
 pub struct Options {
     /// Bytes of this rank's part.
     pub size: usize,
-    /// Bytes per unit of displacement.
+    /// Bytes per unit of displacement. With 0 a rank refuses: it takes part, and nobody gets a window.
     pub unit: usize,
     /// Hints: `alloc_shared_noncontig`, `no_locks`, `accumulate_ordering`, `accumulate_ops`, `same_size`,
     /// `same_disp_unit`, `mpi_accumulate_granularity`. Known ones with possible values are taken, and shown by
@@ -280,9 +280,6 @@ fn make(comm: &Comm, flavor: Flavor, base: *mut u8, options: &Options) -> Result
     if comm.is_inter() {
         return Err(Error::new(ErrorClass::Comm, op, "a window needs a communicator of one group"));
     }
-    if options.unit == 0 {
-        return Err(Error::new(ErrorClass::Disp, op, "displacements are in units of 0 bytes"));
-    }
     let new_hub = || {
         let hub = Arc::new(Hub::default());
         let any: Arc<dyn Any + Send + Sync> = hub.clone();
@@ -297,12 +294,17 @@ fn make(comm: &Comm, flavor: Flavor, base: *mut u8, options: &Options) -> Result
     let built = build(node, flavor, base, options, comm);
     // Everybody is to know whether everybody has it, also where this rank failed.
     let shares = |b: &Built| flavor != Flavor::Shared || b.board.seats() == comm.size();
-    let fine = agree(comm, built.as_ref().is_ok_and(shares))?;
+    let fine = agree(comm, options.unit != 0 && built.as_ref().is_ok_and(shares))?;
+    if options.unit == 0 {
+        return Err(Error::new(ErrorClass::Disp, op, "displacements are in units of 0 bytes"));
+    }
     let built = built.map_err(|error| Error::new(ErrorClass::NoMem, op, error.to_string()))?;
     if !fine {
         let (class, why) = match flavor {
-            Flavor::Shared => (ErrorClass::RmaShared, "not all ranks can share memory"),
-            _ => (ErrorClass::NoMem, "another rank could not get its memory"),
+            Flavor::Shared => {
+                (ErrorClass::RmaShared, "not all ranks can share memory, or one refused what it was given")
+            }
+            _ => (ErrorClass::NoMem, "another rank could not get its memory, or refused what it was given"),
         };
         return Err(Error::new(class, op, why).on(comm.name(), comm.context_id()));
     }

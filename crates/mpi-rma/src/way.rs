@@ -64,8 +64,9 @@ impl Inner {
             let detail = format!("{} bytes at {:#x} are not attached", target.bytes(), target.at);
             return Err(self.error(ErrorClass::RmaRange, op, Some(to), detail));
         }
-        let base = std::ptr::with_exposed_provenance_mut(target.at as usize);
-        Ok(Way::Direct { place: Place::Here(base), offset: 0, seat: self.my_seat() })
+        // The address is the offset, as where others' operations arrive: both must come to the same stripes.
+        let base = std::ptr::with_exposed_provenance_mut(0);
+        Ok(Way::Direct { place: Place::Here(base), offset: target.at as usize, seat: self.my_seat() })
     }
 
     #[cold]

@@ -32,6 +32,8 @@ const CASES: &[Case] = &[
     case("shared_memory_is_refused", shared_memory_is_refused).on(&[2]).over(&["tcp"]),
     case("the_untyped_face_works", the_untyped_face_works),
     case("the_untyped_objects_work", the_untyped_objects_work).on(&[2]),
+    case("own_and_others_accumulates_meet_in_attached_memory", own_and_others_accumulates_meet),
+    case("what_one_rank_refuses_nobody_gets", what_one_rank_refuses_nobody_gets).on(&[3]),
     case("errors_name_everything", errors_name_everything).on(&[2]),
     case("an_open_window_is_told", an_open_window_is_told)
         .on(&[2])
@@ -357,6 +359,65 @@ fn shared_memory_is_refused() {
     let world = universe.world();
     let error = SharedWindow::<u64>::try_allocate(&world, 3).unwrap_err();
     assert!(error.to_string().contains("share memory"), "{error}");
+}
+
+/// A rank accumulates into its own attached memory while others do: nothing is lost, whatever the way there.
+fn own_and_others_accumulates_meet() {
+    use ffi::*;
+    const WORDS: usize = 200;
+    const ROUNDS: i64 = 300;
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut memory = vec![0_i64; WORDS];
+    let mut addresses = vec![0_isize; world.size() as usize];
+    world.all_gather_into(&(memory.as_mut_ptr().expose_provenance() as isize), &mut addresses[..]);
+    let ones = [1_i64; WORDS];
+    // SAFETY: what is attached lives until it is detached and is looked at behind a barrier.
+    unsafe {
+        let mut win = RSMPI_WIN_NULL;
+        MPI_Win_create_dynamic(RSMPI_INFO_NULL, world.as_raw(), &mut win);
+        MPI_Win_attach(win, memory.as_mut_ptr().cast(), size_of_val(&memory[..]) as isize);
+        world.barrier();
+        MPI_Win_lock_all(0, win);
+        for round in 0..ROUNDS {
+            for (rank, at) in (0..).zip(&addresses) {
+                let (n, from) = (WORDS as i32, ones.as_ptr().cast());
+                MPI_Accumulate(from, n, RSMPI_INT64_T, rank, *at, n, RSMPI_INT64_T, RSMPI_SUM, win);
+                // One word by its own, at an address of its own stripe.
+                let (mut old, at) = (0_i64, at + 8 * (round as isize * 7 % WORDS as isize));
+                MPI_Fetch_and_op(from, (&raw mut old).cast(), RSMPI_INT64_T, rank, at, RSMPI_SUM, win);
+                MPI_Win_flush(rank, win);
+            }
+        }
+        MPI_Win_unlock_all(win);
+        world.barrier();
+        MPI_Win_detach(win, memory.as_ptr().cast());
+        MPI_Win_free(&mut win);
+    }
+    for (word, value) in memory.iter().enumerate() {
+        let alone = (0..ROUNDS).filter(|round| *round * 7 % WORDS as i64 == word as i64).count() as i64;
+        assert_eq!(*value, i64::from(world.size()) * (ROUNDS + alone), "word {word}");
+    }
+}
+
+/// An argument that one rank cannot use, or memory that it cannot have: an error for all, and the next window is made.
+fn what_one_rank_refuses_nobody_gets() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let last = world.rank() == world.size() - 1;
+    let len = |wrong: usize| if last { wrong } else { 4 };
+    // Too many for an address; more than any machine has.
+    for wrong in [usize::MAX / 4, 1 << 42] {
+        assert!(Window::<u64>::try_allocate(&world, len(wrong)).is_err(), "{wrong} words");
+        assert!(SharedWindow::<u64>::try_allocate(&world, len(wrong)).is_err(), "{wrong} words, shared");
+    }
+    let long = "k".repeat(10_000);
+    let hints: &[(&str, &str)] = if last { &[(&long, "true")] } else { &[] };
+    assert!(Window::<u64>::try_allocate_with(&world, 4, hints).is_err());
+    let mut window = Window::<u64>::allocate(&world, 4);
+    window.fence(|epoch| epoch.put(&[7; 4], neighbours(&world).0, 0));
+    window.own(|memory| assert_eq!(memory, [7; 4]));
+    window.free();
 }
 
 /// The names of the C binding, with derived datatypes on the target's side, requests and attributes.

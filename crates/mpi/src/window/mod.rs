@@ -128,8 +128,10 @@ impl<T: Element> Window<T> {
     /// # Errors
     /// Where some rank has no memory left; the communicator has two groups.
     pub fn try_allocate<C: Communicator>(comm: &C, len: usize) -> Result<Window<T>, WindowError> {
-        let options = options::<T>(len)?;
-        let core = mpi_rma::Window::allocate(&error::core(comm), &options)?;
+        let core = error::core(comm);
+        let options =
+            options::<T>(len).map_err(|e| refuse(e, |none| mpi_rma::Window::allocate(&core, none)))?;
+        let core = mpi_rma::Window::allocate(&core, &options)?;
         Ok(Window::of(core, None, len))
     }
 
@@ -390,6 +392,15 @@ impl<T: Element> Drop for Window<T> {
             std::mem::forget(self.memory.take());
         }
     }
+}
+
+/// What this rank was given makes no window. The others wait for it, and get an error of their own.
+pub(crate) fn refuse(
+    error: WindowError,
+    make: impl FnOnce(&Options) -> Result<mpi_rma::Window, mpi_p2p::Error>,
+) -> WindowError {
+    let _ = make(&Options::new(0, 0));
+    error
 }
 
 fn options<T: Element>(len: usize) -> Result<Options, WindowError> {

@@ -58,8 +58,11 @@ impl<T: Element> Window<T> {
         len: usize,
         hints: &[(&str, &str)],
     ) -> Result<Window<T>, WindowError> {
-        let options = mpi_rma::Options { info: info_of(hints)?, ..super::options::<T>(len)? };
-        let core = mpi_rma::Window::allocate(&super::error::core(comm), &options)?;
+        let core = super::error::core(comm);
+        let options = super::options::<T>(len)
+            .and_then(|options| Ok(mpi_rma::Options { info: info_of(hints)?, ..options }))
+            .map_err(|e| super::refuse(e, |none| mpi_rma::Window::allocate(&core, none)))?;
+        let core = mpi_rma::Window::allocate(&core, &options)?;
         Ok(Window::of(core, None, len))
     }
 

@@ -24,8 +24,10 @@ impl<T: Element> SharedWindow<T> {
     /// # Errors
     /// Where not all ranks can share memory; no memory.
     pub fn try_allocate<C: Communicator>(comm: &C, len: usize) -> Result<SharedWindow<T>, WindowError> {
-        let options = options::<T>(len)?;
-        let core = mpi_rma::Window::allocate_shared(&error::core(comm), &options)?;
+        let core = error::core(comm);
+        let options = options::<T>(len)
+            .map_err(|e| super::refuse(e, |none| mpi_rma::Window::allocate_shared(&core, none)))?;
+        let core = mpi_rma::Window::allocate_shared(&core, &options)?;
         Ok(SharedWindow(super::Window::of(core, None, len)))
     }
 
