@@ -112,8 +112,18 @@ fn plan(
 ) -> Result<Run, Error> {
     let notes = Notes::new();
     let nodes = team.nodes(e, name)?;
-    let mut program = write(Call { team, name, notes: &notes, nodes })?;
-    if team.settings().is_checked() {
+    let checked = team.settings().is_checked();
+    let mut program = match write(Call { team, name, notes: &notes, nodes }) {
+        Ok(program) => program,
+        Err(error) => {
+            // The others are waiting for what this rank calls. It does not wait for them.
+            if let (true, Ok(check)) = (checked, notes::refused(team, name, &notes)) {
+                let _ = e.free(e.start(Box::new(Run::new(team, tag, name, check))));
+            }
+            return Err(error);
+        }
+    };
+    if checked {
         program = notes::checked(team, name, &notes, program).map_err(|e| team.datatype_error(name, &e))?;
     }
     Ok(Run::new(team, tag, name, program))

@@ -14,6 +14,8 @@ struct Terms {
     bytes: u64,
     signature: u32,
     op: &'static str,
+    /// The rank's own arguments make no program.
+    refused: bool,
 }
 
 const SILENT: u64 = u64::MAX;
@@ -39,7 +41,7 @@ pub(crate) struct Notes(Cell<Terms>, RefCell<Option<Loads>>);
 
 impl Notes {
     pub fn new() -> Notes {
-        let silent = Terms { root: SILENT, bytes: SILENT, signature: NO_SIGNATURE, op: "" };
+        let silent = Terms { root: SILENT, bytes: SILENT, signature: NO_SIGNATURE, op: "", refused: false };
         Notes(Cell::new(silent), RefCell::new(None))
     }
 
@@ -77,11 +79,17 @@ impl Notes {
     pub fn op(&self, op: &Op) {
         self.change(|t| t.op = op.name());
     }
+
+    /// The rank ends with an error of its own; the others are to know.
+    pub fn refuse(&self) {
+        self.change(|t| t.refused = true);
+        self.1.take();
+    }
 }
 
 /// One rank's call as it goes to the others: name and operation of fixed length, then the numbers.
 const TEXT_BYTES: usize = 24;
-const CALL_BYTES: usize = 2 * TEXT_BYTES + 8 + 8 + 8;
+const CALL_BYTES: usize = 2 * TEXT_BYTES + 4 * 8;
 
 fn encode(name: &str, terms: &Terms) -> [u8; CALL_BYTES] {
     let mut out = [0; CALL_BYTES];
@@ -89,7 +97,7 @@ fn encode(name: &str, terms: &Terms) -> [u8; CALL_BYTES] {
         let len = text.len().min(TEXT_BYTES);
         out[at..at + len].copy_from_slice(&text.as_bytes()[..len]);
     }
-    let numbers = [terms.root, terms.bytes, u64::from(terms.signature)];
+    let numbers = [terms.root, terms.bytes, u64::from(terms.signature), terms.refused.into()];
     for (i, number) in numbers.into_iter().enumerate() {
         out[2 * TEXT_BYTES + 8 * i..][..8].copy_from_slice(&number.to_le_bytes());
     }
@@ -116,6 +124,7 @@ impl Heard<'_> {
         self.text(0) == other.text(0)
             && self.text(TEXT_BYTES) == other.text(TEXT_BYTES)
             && self.number(0) == other.number(0)
+            && self.number(3) == other.number(3)
             && (silent(1) || self.number(1) == other.number(1))
             && (mine == NO_SIGNATURE || theirs == NO_SIGNATURE || Signature::agree(mine, theirs))
     }
@@ -137,6 +146,9 @@ impl Heard<'_> {
         let op = self.text(TEXT_BYTES);
         if !op.is_empty() {
             said += &format!(" by {op}");
+        }
+        if self.number(3) == 1 {
+            said += " with arguments that its rank refuses";
         }
         said
     }
@@ -170,6 +182,12 @@ pub(crate) fn checked(team: &Team, name: &'static str, notes: &Notes, program: P
         compare_loads(&mut b, &loads)?;
     }
     Ok(b.then(program))
+}
+
+/// The same for a rank whose arguments make no program: the others hear of it, and go no further.
+pub(crate) fn refused(team: &Team, name: &'static str, notes: &Notes) -> Built<Program> {
+    notes.refuse();
+    checked(team, name, notes, Program::default())
 }
 
 /// One rank's load as it goes to the other.
@@ -293,6 +311,16 @@ mod tests {
             "the ranks disagree: rank 0 calls broadcast with root 1 of 8 bytes of i32, \
              rank 2 calls broadcast with root 2 of 8 bytes of i32"
         );
+        let refused = call("broadcast", |n| {
+            n.root(Root::Rank(1));
+            n.refuse();
+        });
+        assert_eq!(
+            difference(&[of(1, 8, &i32s), refused.clone()].concat()).unwrap(),
+            "the ranks disagree: rank 0 calls broadcast with root 1 of 8 bytes of i32, \
+             rank 1 calls broadcast with root 1 with arguments that its rank refuses"
+        );
+        assert_eq!(difference(&[refused.clone(), refused].concat()), None, "each has its own error");
         assert!(difference(&[of(1, 8, &i32s), of(1, 16, &i32s)].concat()).unwrap().contains("16 bytes"));
         assert!(difference(&[of(1, 8, &i32s), of(1, 8, &f64s)].concat()).unwrap().contains("f64"));
         let sum = call("reduce", |n| n.op(&Op::Sum));

@@ -74,7 +74,7 @@ pub(crate) enum Step {
 }
 
 /// Steps and their memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Program {
     pub steps: Vec<Step>,
     slots: Vec<Slot>,

@@ -22,6 +22,7 @@ const CASES: &[Case] = &[
         ERROR_STATUS,
         &["the ranks disagree: rank 2 sends 12 bytes of i32 to rank 0, rank 0 expects 8 bytes of i32 of rank 2"],
     ),
+    case("arguments_that_one_rank_refuses", arguments_that_one_rank_refuses).on(&[2, 3]).with(CHECKED),
     case("disagreement", disagreement).on(&[2, 3]).fails(
         ERROR_STATUS,
         &["the ranks disagree", "rank 0 calls broadcast with root 0", "calls allreduce of 8 bytes"],
@@ -198,6 +199,32 @@ fn disagreement() {
     } else {
         world.process_at_rank(0).broadcast_into(&mut value[..]);
     }
+}
+
+/// A root that does not exist, on one rank, with errors returned: that rank has its error at once, and the others one that
+/// tells of it, where they waited for ever.
+fn arguments_that_one_rank_refuses() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let last = world.rank() + 1 == world.size();
+    let (root, expected) = if last { (77, MPI_ERR_ROOT) } else { (0, MPI_ERR_ARG) };
+    let (blocking, immediate) = (world.duplicate(), world.duplicate());
+    let mut value = [1_i32];
+    // SAFETY: the buffer outlives both calls.
+    unsafe {
+        for comm in [&blocking, &immediate] {
+            MPI_Comm_set_errhandler(comm.as_raw(), RSMPI_ERRORS_RETURN);
+        }
+        let code = MPI_Bcast(room(&mut value), 1, int(), root, blocking.as_raw());
+        assert_eq!(code, expected as c_int, "blocking");
+        let mut request = RSMPI_REQUEST_NULL;
+        let mut code = MPI_Ibcast(room(&mut value), 1, int(), root, immediate.as_raw(), &mut request);
+        if !last {
+            code = MPI_Wait(&mut request, RSMPI_STATUS_IGNORE);
+        }
+        assert_eq!(code, expected as c_int, "immediate");
+    }
+    world.barrier();
 }
 
 /// Rank 0 starts its part and calls MPI no more until all others have their results, which it learns past MPI.
