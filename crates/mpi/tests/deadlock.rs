@@ -42,6 +42,11 @@ const CASES: &[Case] = &[
     case("receive_inside_a_lock", receive_inside_a_lock)
         .on(&[2])
         .hangs(&["rank 0: receive has been blocked for", "rank 1: lock of a window has been blocked for"]),
+    // Who holds a lock is known where the lock lies in shared memory.
+    case("two_locks_crosswise", two_locks_crosswise)
+        .on(&[2])
+        .over(&["shm"])
+        .hangs(&["a circle: rank 0 waits for rank 1, rank 1 waits for rank 0"]),
     case("barrier_waits", barrier_waits).on(&[2]).hangs(&[
         "rank 1: barrier has been blocked for",
         "on \"MPI_COMM_WORLD\"",
@@ -162,6 +167,19 @@ fn receive_inside_a_lock() {
         window.lock_exclusive(0, |_| {});
         world.process_at_rank(0).send(&2_i32);
     }
+}
+
+/// Each holds the lock of a window and wants that of the other one; all four are of rank 0's memory.
+fn two_locks_crosswise() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut windows = [0, 1].map(|_| mpi::window::Window::<u8>::allocate(&world, 8));
+    let [first, second] = &mut windows;
+    let (mine, others) = if world.rank() == 0 { (first, second) } else { (second, first) };
+    mine.lock_exclusive(0, |_| {
+        world.barrier();
+        others.lock_exclusive(0, |_| {});
+    });
 }
 
 /// Rank `absent` computes while the others call `operation`.
