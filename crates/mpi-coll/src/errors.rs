@@ -1,7 +1,7 @@
 //! Errors in MPI's classes.
 
 use crate::Team;
-use mpi_datatype::{Datatype, DatatypeError, Signature};
+use mpi_datatype::{Datatype, DatatypeError, RecvBuf, Signature};
 use mpi_p2p::{Context, Error, ErrorClass};
 
 /// The class of what is wrong with a datatype, buffer or operation.
@@ -40,6 +40,23 @@ pub(crate) fn short(cx: &Context, op: &'static str, from: usize, bytes: u64, exp
     e
 }
 
+/// What a rank says of its data, bytes and signature, is what this one expects in `into`.
+pub(crate) fn check_data(
+    team: &Team,
+    op: &'static str,
+    from: usize,
+    (bytes, signature): (u64, u32),
+    into: RecvBuf<'_>,
+) -> Result<(), Error> {
+    if bytes != into.bytes() as u64 {
+        return Err(short(team.context(), op, from, bytes, into.bytes()));
+    }
+    if bytes > 0 && !Signature::agree(signature, into.datatype().signature()) {
+        return Err(other_type(team, op, from, signature, into.datatype()));
+    }
+    Ok(())
+}
+
 /// How a rank tells the others that its part failed: the class of its error in one byte, 0 for none.
 ///
 /// The class goes along because of what a face does with it: that a peer is gone waits for the launcher, who knows
@@ -63,13 +80,7 @@ pub(crate) fn theirs(team: &Team, op: &'static str, rank: usize, fault: u8, deta
 
 /// A rank sent data of another type than was expected.
 #[cold]
-pub(crate) fn other_type(
-    team: &Team,
-    op: &'static str,
-    from: usize,
-    signature: u32,
-    expected: &Datatype,
-) -> Error {
+fn other_type(team: &Team, op: &'static str, from: usize, signature: u32, expected: &Datatype) -> Error {
     let (have, want) = (Signature::describe(signature), Signature::describe(expected.signature()));
     let mut e =
         team.error(op, ErrorClass::Type, format!("data of type {have}, expected {want}{DISAGREEMENT}"));

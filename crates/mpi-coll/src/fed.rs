@@ -10,7 +10,7 @@
 use crate::board::{self, Kind, Which};
 use crate::limits::{FEED_INLINE_MAX_BYTES, FEED_LINE_BYTES};
 use crate::{Root, Team, errors};
-use mpi_datatype::{RecvBuf, Signature};
+use mpi_datatype::RecvBuf;
 use mpi_p2p::{Board, Engine, Error, ErrorClass, record, within};
 
 const WHICH: Which = Which {
@@ -83,7 +83,8 @@ impl Fed<'_> {
             let mut line = [0; FEED_LINE_BYTES];
             let Some((signature, _)) = self.board.fed(self.root, &mut line) else { break };
             total = u64::from_le_bytes(std::array::from_fn(|i| line[i])) as usize;
-            let wrong = self.check(buf, total, signature);
+            let told = (total as u64, signature);
+            let wrong = errors::check_data(self.team, WHICH.name, self.root, told, buf);
             let fits = wrong.is_ok();
             result = result.and(wrong);
             let len = match total {
@@ -101,17 +102,6 @@ impl Fed<'_> {
         result?;
         board::moved(self.team, self.root, record::Way::Got, bytes);
         buf.sanitize(bytes).map_err(|e| self.team.datatype_error(WHICH.name, &e))
-    }
-
-    fn check(&self, buf: RecvBuf<'_>, total: usize, signature: u32) -> Result<(), Error> {
-        if total != buf.bytes() {
-            let (cx, there) = (self.team.context(), total as u64);
-            return Err(errors::short(cx, WHICH.name, self.root, there, buf.bytes()));
-        }
-        match Signature::agree(signature, buf.datatype().signature()) {
-            true => Ok(()),
-            false => Err(errors::other_type(self.team, WHICH.name, self.root, signature, buf.datatype())),
-        }
     }
 }
 

@@ -9,7 +9,7 @@
 
 use crate::board::{self, Kind, Which};
 use crate::{InPlaceOr, Team, errors};
-use mpi_datatype::{RecvBlocks, RecvBuf, SendBuf, Signature, copy};
+use mpi_datatype::{RecvBlocks, RecvBuf, SendBuf, copy};
 use mpi_p2p::{Board, Engine, Error, record, within};
 
 const ALLGATHER: Which = Which {
@@ -190,13 +190,7 @@ impl Exchange<'_> {
         let about = board::look_at::<ABOUT_BYTES>(team, self.board, (name, self.which.kind), rank)?;
         let there = u64::from_le_bytes(std::array::from_fn(|i| about[i]));
         let signature = u32::from_le_bytes(std::array::from_fn(|i| about[8 + i]));
-        if there != into.bytes() as u64 {
-            return Err(errors::short(team.context(), name, rank, there, into.bytes()));
-        }
-        if there > 0 && !Signature::agree(signature, into.datatype().signature()) {
-            return Err(errors::other_type(team, name, rank, signature, into.datatype()));
-        }
-        Ok(())
+        errors::check_data(team, name, rank, (there, signature), into)
     }
 
     fn validate<'b>(&self, block: &impl Fn(usize) -> RecvBuf<'b>) -> Result<(), Error> {

@@ -131,16 +131,20 @@ impl Staged<'_> {
         acc: Option<RecvBuf<'_>>,
         op: &Op,
     ) -> Result<(), Error> {
-        let wrong = |e| self.team.datatype_error(self.which.0, &e);
         let (n, r) = (self.team.size(), self.team.rank());
         let mine = acc.map_or_else(|| self.stage(r, own), Ok)?;
-        copy(own, mine).map_err(wrong)?;
+        copy(own, mine).map_err(|e| self.team.datatype_error(self.which.0, &e))?;
         for child in tree::children((r + n - root) % n, n) {
-            let theirs = self.await_stage((child + root) % n, own)?;
-            board::moved(self.team, (child + root) % n, record::Way::Got, own.bytes());
-            op.apply(theirs.as_send(), mine).map_err(wrong)?;
+            self.combine_with((child + root) % n, own, mine, op)?;
         }
         Ok(())
+    }
+
+    /// What `rank` has staged, combined into `mine`.
+    fn combine_with(&self, rank: usize, own: SendBuf<'_>, mine: RecvBuf<'_>, op: &Op) -> Result<(), Error> {
+        let theirs = self.await_stage(rank, own)?;
+        board::moved(self.team, rank, record::Way::Got, own.bytes());
+        op.apply(theirs.as_send(), mine).map_err(|e| self.team.datatype_error(self.which.0, &e))
     }
 
     /// One stage full of elements.
@@ -161,17 +165,14 @@ impl Staged<'_> {
 
     /// Stages the operand, combined with all that stands to its left.
     fn combine(&self, own: SendBuf<'_>, op: &Op) -> Result<(), Error> {
-        let wrong = |e| self.team.datatype_error(self.which.0, &e);
         let (n, r) = (self.team.size(), self.team.rank());
         let mine = self.stage(r, own)?;
-        copy(own, mine).map_err(wrong)?;
+        copy(own, mine).map_err(|e| self.team.datatype_error(self.which.0, &e))?;
         fold(n, |left, right| {
             if right != r {
                 return Ok(());
             }
-            let theirs = self.await_stage(left, own)?;
-            board::moved(self.team, left, record::Way::Got, own.bytes());
-            op.apply(theirs.as_send(), mine).map_err(wrong)
+            self.combine_with(left, own, mine, op)
         })
         .map(|_| ())
     }
