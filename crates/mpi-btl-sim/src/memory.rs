@@ -1,8 +1,9 @@
-//! The one place that touches memory lent by the engine.
+//! The one place that touches memory lent by the engine, and that wakes who sleeps.
 #![allow(unsafe_code)]
 
 use mpi_btl::Span;
 use std::ops::Range;
+use std::sync::atomic::AtomicU32;
 
 /// Reads part of lent or exposed memory.
 ///
@@ -39,4 +40,12 @@ pub(crate) fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
         // by its rank until the next meeting; two buffers that a rank lends and one that it owns do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(from, to, len) }
     }
+}
+
+/// Wakes every thread that sleeps on a word.
+pub(crate) fn wake(word: &AtomicU32) {
+    // SAFETY: waking touches no memory; the address only names a queue in the kernel.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0usize, 0usize, 0u32)
+    };
 }

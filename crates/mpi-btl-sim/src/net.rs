@@ -4,7 +4,7 @@ use crate::boards::Table;
 use crate::rx::Rx;
 use crate::state::State;
 use crate::tx::Tx;
-use crate::{SimBtl, SimConfig};
+use crate::{SimBtl, SimConfig, memory};
 use mpi_btl::{BtlRx, BtlTx, Ep, PeerInfo};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -52,7 +52,9 @@ impl Net {
     /// Moves the clock to the next moment at which something happens. `false`: nothing is
     /// scheduled after now. What is due now and was not polled yet is no reason to go on.
     pub fn advance(&self) -> bool {
-        self.lock().advance()
+        let Some(sleepers) = self.lock().advance() else { return false };
+        sleepers.iter().for_each(|word| memory::wake(word));
+        true
     }
 
     /// Virtual time in nanoseconds.

@@ -48,6 +48,9 @@ enum Step {
 
 impl BtlRx for Rx {
     fn poll(&mut self, budget: usize, sink: &mut dyn Sink) -> Polled {
+        if self.net.lock().has_nothing(self.me) {
+            return Polled::Idle;
+        }
         let mut found = self.notices(sink);
         found |= self.settle_lent(sink);
         let n = self.net.lock().nodes.len();
@@ -88,14 +91,19 @@ impl BtlRx for Rx {
     }
 
     fn arm(&mut self, _by: WakeBy) -> Armed<'_> {
+        let mut state = self.net.lock();
         let expected = self.doorbell.load(Ordering::Acquire);
-        if self.net.lock().has_due(self.me) {
+        if state.has_due(self.me) {
             return Armed::Ready;
         }
+        state.nodes[self.me].armed = true;
+        drop(state);
         Armed::Word { word: &self.doorbell, expected }
     }
 
-    fn disarm(&mut self) {}
+    fn disarm(&mut self) {
+        self.net.lock().nodes[self.me].armed = false;
+    }
 
     fn revoke(&mut self, bulk: BulkId) {
         let mut state = self.net.lock();
@@ -300,7 +308,7 @@ impl State {
         let What::Message(m) = &item.what else { return };
         if m.taken < m.body.len() {
             item.due = now + wait;
-            return;
+            return self.expect(me, now + wait);
         }
         let len = m.body.len();
         let lent = if let Stored::Lent(_, op) = m.body { Some(op) } else { None };

@@ -112,6 +112,8 @@ pub(crate) struct Node {
     /// Operations to report as failed when the peer goes down.
     pub orphans: BTreeMap<usize, Vec<OpId>>,
     pub doorbell: Arc<AtomicU32>,
+    /// A thread may sleep on the doorbell.
+    pub armed: bool,
 }
 
 pub(crate) struct State {
@@ -119,6 +121,8 @@ pub(crate) struct State {
     pub rng: Rng,
     pub now: u64,
     pub nodes: Vec<Node>,
+    /// When something comes to a node. What was taken, discarded or put off since may still stand here.
+    agenda: BTreeSet<(u64, usize)>,
     /// By receiver, then sender; those that something was ever sent over.
     links: BTreeMap<(usize, usize), Link>,
     /// A connection between the pair exists (or is being made): time from which it carries.
@@ -141,12 +145,14 @@ impl State {
             regions: BTreeMap::new(),
             orphans: BTreeMap::new(),
             doorbell: Arc::new(AtomicU32::new(0)),
+            armed: false,
         };
         State {
             config,
             rng: Rng::new(seed),
             now: 0,
             nodes: (0..n).map(node).collect(),
+            agenda: BTreeSet::new(),
             links: BTreeMap::new(),
             connected: BTreeMap::new(),
             next_region: 1,
@@ -214,6 +220,29 @@ impl State {
         let link = self.link(from, to);
         link.bytes += bytes;
         link.items.push_back(Item { due, what });
+        self.expect(to, due);
+    }
+
+    /// Something comes to a node at `due`, or has come.
+    pub fn expect(&mut self, node: usize, due: u64) {
+        if due > self.now {
+            self.agenda.insert((due, node));
+        } else {
+            self.ring(node);
+        }
+    }
+
+    fn ring(&mut self, node: usize) {
+        if let Some(word) = self.tell(node) {
+            memory::wake(&word);
+        }
+    }
+
+    /// Changes a node's word; returns it if a thread may sleep on it.
+    fn tell(&mut self, node: usize) -> Option<Arc<AtomicU32>> {
+        let node = &mut self.nodes[node];
+        node.doorbell.fetch_add(1, Ordering::Release);
+        std::mem::take(&mut node.armed).then(|| node.doorbell.clone())
     }
 
     pub fn notify(&mut self, node: usize, delay: bool, notice: Notice) {
@@ -225,38 +254,25 @@ impl State {
         // Kept in order of time; equal times in order of arrival.
         let at = self.nodes[node].notices.partition_point(|(t, _)| *t <= due);
         self.nodes[node].notices.insert(at, (due, notice));
+        self.expect(node, due);
     }
 
-    pub fn advance(&mut self) -> bool {
-        let now = self.now;
-        let n = self.nodes.len();
-        let mut next: Option<u64> = None;
-        let mut consider = |due: u64| {
-            if due > now {
-                next = Some(next.map_or(due, |t: u64| t.min(due)));
+    /// `None`: nothing comes any more. Else who is to be woken, once the lock is free.
+    pub fn advance(&mut self) -> Option<Vec<Arc<AtomicU32>>> {
+        while let Some((due, node)) = self.agenda.pop_first() {
+            if !self.nodes[node].alive {
+                continue;
             }
-        };
-        for ((to, _), link) in &self.links {
-            if let Some(item) = link.items.front().filter(|i| !is_held(i)) {
-                if self.nodes[*to].alive {
-                    consider(item.due);
-                }
+            self.now = due;
+            let mut sleepers = Vec::new();
+            sleepers.extend(self.tell(node));
+            while let Some((_, other)) = self.agenda.first().copied().filter(|(at, _)| *at == due) {
+                self.agenda.pop_first();
+                sleepers.extend(self.tell(other));
             }
+            return Some(sleepers);
         }
-        for node in self.nodes.iter().filter(|n| n.alive) {
-            // Sorted, but what is due and not yet polled stands in front.
-            if let Some((due, _)) = node.notices.iter().find(|(due, _)| *due > now) {
-                consider(*due);
-            }
-        }
-        let Some(next) = next else { return false };
-        self.now = next;
-        for at in 0..n {
-            if self.has_due(at) {
-                self.nodes[at].doorbell.fetch_add(1, Ordering::Release);
-            }
-        }
-        true
+        None
     }
 
     /// Something waits for node `at` to poll.
@@ -266,6 +282,12 @@ impl State {
             || self
                 .inbound(at)
                 .any(|(_, link)| link.items.front().is_some_and(|i| i.due <= now && !is_held(i)))
+    }
+
+    /// Nothing is there for node `at`, and nothing is on its way to it.
+    pub fn has_nothing(&self, at: usize) -> bool {
+        let noticed = self.nodes[at].notices.front().is_some_and(|(due, _)| *due <= self.now);
+        !noticed && self.inbound(at).all(|(_, link)| link.items.is_empty())
     }
 
     pub fn in_flight(&self) -> usize {
@@ -296,6 +318,7 @@ impl State {
                     m.body = Stored::Own(m.body.read(0, m.body.len()));
                 }
             }
+            self.ring(peer);
             if self.is_connected(dead, peer) && !self.nodes[peer].down.contains_key(&dead) {
                 let why = Down::Reset(format!("endpoint {dead} was killed"));
                 self.push(dead, peer, What::End(why));

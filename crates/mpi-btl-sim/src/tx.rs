@@ -244,6 +244,8 @@ fn release(state: &mut State, me: usize, to: usize) {
         item.due = latest;
     }
     link.last_due = link.last_due.max(latest);
+    let times: Vec<u64> = link.items.iter().map(|item| item.due).collect();
+    times.into_iter().for_each(|due| state.expect(to, due));
 }
 
 fn decode_key(key: &RegionKey) -> Option<(usize, u64)> {

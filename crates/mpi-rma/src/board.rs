@@ -1,13 +1,14 @@
-//! The memory that the ranks of a node share for one window: a head, a seat per rank, then the data.
+//! The memory that the ranks of a node share for one window: a head, a seat per rank, then the data. A rank that is alone
+//! meets nobody there, and has a short head.
 //! One of the files with `unsafe`: typed views of the mapping.
 
-use crate::limits::{PART_ALIGN_BYTES, STRIPES};
+use crate::limits::{FRONT_ALONE_BYTES, PART_ALIGN_BYTES, STRIPES};
 use mpi_node::block::{Block, Handle};
 use mpi_node::{FairLock, Gate};
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What stands in front.
+/// What stands in front where several ranks sit.
 #[repr(C, align(64))]
 pub(crate) struct Head {
     /// The block's own.
@@ -59,27 +60,42 @@ pub(crate) struct Own {
 
 const _: () = {
     assert!(size_of::<Head>() == 256);
+    assert!(LONELY_HEAD_BYTES >= size_of::<AtomicU64>() && LONELY_HEAD_BYTES % align_of::<Seat>() == 0);
     assert!(size_of::<Seat>() == 320);
+    assert!(front_bytes(1) == FRONT_ALONE_BYTES);
 };
 
 /// The mapping with its typed views.
 pub(crate) struct Board {
     block: Block,
     seats: u32,
+    /// Bytes of the head.
+    head: u32,
+}
+
+/// The head of a board with one seat: the block's own word.
+const LONELY_HEAD_BYTES: usize = 64;
+
+const fn head_bytes(seats: usize) -> usize {
+    if seats == 1 { LONELY_HEAD_BYTES } else { size_of::<Head>() }
 }
 
 /// Bytes in front of the data of `seats` ranks.
 pub(crate) const fn front_bytes(seats: usize) -> usize {
-    (size_of::<Head>() + seats * size_of::<Seat>()).next_multiple_of(PART_ALIGN_BYTES)
+    (head_bytes(seats) + seats * size_of::<Seat>()).next_multiple_of(PART_ALIGN_BYTES)
 }
 
 impl Board {
     pub fn private(seats: u32, data: usize) -> io::Result<Board> {
-        Block::private(front_bytes(seats as usize) + data).map(|block| Board { block, seats })
+        Block::private(front_bytes(seats as usize) + data).map(|block| Board::on(block, seats))
     }
 
     pub fn create(seats: u32, data: usize) -> io::Result<Board> {
-        Block::create(front_bytes(seats as usize) + data).map(|block| Board { block, seats })
+        Block::create(front_bytes(seats as usize) + data).map(|block| Board::on(block, seats))
+    }
+
+    fn on(block: Block, seats: u32) -> Board {
+        Board { block, seats, head: head_bytes(seats as usize) as u32 }
     }
 
     pub fn open(seats: u32, handle: Handle) -> io::Result<Board> {
@@ -87,7 +103,7 @@ impl Board {
         if block.len() < front_bytes(seats as usize) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the block is too small"));
         }
-        Ok(Board { block, seats })
+        Ok(Board::on(block, seats))
     }
 
     pub fn handle(&self) -> Handle {
@@ -99,9 +115,14 @@ impl Board {
         self.block.close();
     }
 
+    /// Where the ranks of a node meet.
+    ///
+    /// # Panics
+    /// When there is one seat.
     #[inline]
     pub fn head(&self) -> &Head {
-        // SAFETY: every block is at least the front; mapped memory is page-aligned; all fields are atomics,
+        assert!(self.head as usize == size_of::<Head>(), "nobody else sits here");
+        // SAFETY: the block is at least the front, which has a whole head; mapped memory is page-aligned; all fields are atomics,
         // for which any bytes are valid.
         unsafe { &*self.block.start().cast::<Head>() }
     }
@@ -115,8 +136,8 @@ impl Board {
     #[inline]
     pub fn seat(&self, at: u32) -> &Seat {
         assert!(at < self.seats, "seat {at} of {}", self.seats);
-        let from = size_of::<Head>() + at as usize * size_of::<Seat>();
-        // SAFETY: inside the front, which the block has; aligned, as the head is a multiple of 64 bytes;
+        let from = self.head as usize + at as usize * size_of::<Seat>();
+        // SAFETY: inside the front, which the block has; aligned, as every head is a multiple of 64 bytes;
         // all fields are atomics.
         unsafe { &*self.block.start().add(from).cast::<Seat>() }
     }
@@ -160,5 +181,14 @@ mod tests {
         assert!(board.part(board.seat(0)).is_some());
         board.seat(0).size.store(u64::MAX, Ordering::Relaxed);
         assert!(board.part(board.seat(0)).is_none());
+    }
+
+    #[test]
+    fn a_lonely_seat_has_a_short_head() {
+        let board = Board::private(1, 8).unwrap();
+        board.seat(0).offset.store(front_bytes(1) as u64, Ordering::Relaxed);
+        board.seat(0).size.store(8, Ordering::Relaxed);
+        assert!(board.part(board.seat(0)).is_some());
+        assert!(std::panic::catch_unwind(|| Board::private(1, 8).unwrap().head().gate.arrive(1)).is_err());
     }
 }

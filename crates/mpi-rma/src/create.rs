@@ -6,7 +6,7 @@ use crate::epoch::{Epoch, access};
 use crate::hints::{forbids_locks, taken};
 use crate::hub::{Hub, Node, Postman};
 use crate::limits::PART_ALIGN_BYTES;
-use crate::window::{Inner, Window};
+use crate::window::{Inner, Manners, Window};
 use mpi_coll::InPlaceOr;
 use mpi_comm::{Comm, Info};
 use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf};
@@ -333,10 +333,8 @@ fn make(comm: &Comm, flavor: Flavor, base: *mut u8, options: &Options) -> Result
         fences: AtomicU64::new(0),
         freed: AtomicBool::new(false),
         served,
-        handler: RwLock::new(comm.error_handler()),
-        name: RwLock::default(),
         no_locks: AtomicBool::new(forbids_locks(&used)),
-        info: RwLock::new(used),
+        manners: RwLock::new(Manners { handler: comm.error_handler(), name: Box::default(), info: used }),
         attributes: Attributes::default(),
         dirty: AtomicU32::new(0),
     };

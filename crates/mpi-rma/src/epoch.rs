@@ -1,9 +1,9 @@
 //! Epochs: when which operation is allowed. A state machine that refuses the rest.
 
+use crate::messages::HashMap;
 use crate::window::Inner;
 use mpi_node::Place;
 use mpi_p2p::{Error, ErrorClass};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -70,9 +70,9 @@ pub(crate) enum How {
 #[derive(Default)]
 pub(crate) struct Detail {
     /// Targets of `start`.
-    pub targets: Vec<u32>,
+    pub targets: Box<[u32]>,
     /// Origins of `post`.
-    pub origins: Vec<u32>,
+    pub origins: Box<[u32]>,
     pub locks: HashMap<u32, Held>,
     /// The lock of all was not checked.
     pub unchecked: bool,

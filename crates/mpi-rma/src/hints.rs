@@ -4,7 +4,6 @@
 use crate::create::Flavor;
 use crate::window::Window;
 use mpi_comm::Info;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// The known ones, with the values they have where nobody asks for others, and whether these may change later.
@@ -65,14 +64,14 @@ pub(crate) fn forbids_locks(used: &Info) -> bool {
 impl Window {
     /// The hints in use (`MPI_Win_get_info`).
     pub fn info(&self) -> Info {
-        in_use(&self.0.info.read().unwrap_or_else(PoisonError::into_inner), self.0.flavor)
+        in_use(&self.0.manners().info, self.0.flavor)
     }
 
     /// Changes hints (`MPI_Win_set_info`): those that are known, may change, and have a possible value.
     pub fn set_info(&self, info: &Info) {
-        let mut used = self.0.info.write().unwrap_or_else(PoisonError::into_inner);
-        take(&mut used, info, false);
-        self.0.no_locks.store(forbids_locks(&used), Ordering::Relaxed);
+        let used = &mut self.0.change_manners().info;
+        take(used, info, false);
+        self.0.no_locks.store(forbids_locks(used), Ordering::Relaxed);
     }
 }
 

@@ -32,8 +32,11 @@ pub const LIVENESS_PERIOD: Duration = Duration::from_millis(100);
 pub const PART_ALIGN_BYTES: usize = 64;
 /// Largest name of a window, in bytes.
 pub const NAME_MAX_BYTES: usize = 128;
-/// What a window costs beside its data, per rank, in bytes: less than this.
+/// What a window costs beside its data, per rank, in bytes: less than this, on the heap and in front of the data together.
 pub const OVERHEAD_MAX_BYTES: usize = 1024;
+/// What stands in front of the data of a rank that shares no memory with others, in bytes. Ranks of a node have one head
+/// together and each a seat, which is less.
+pub const FRONT_ALONE_BYTES: usize = 384;
 /// Copies of at least so much go up and down by turns.
 pub const TURN_MIN_BYTES: usize = 32 << 10;
 /// Bytes of such a copy that go one way in any case.

@@ -42,7 +42,7 @@ impl Window {
         if w.epoch.is_exposed() {
             return Err(w.error(ErrorClass::RmaSync, "post", None, "inside of an epoch of post"));
         }
-        w.epoch.detail().origins = origins.to_vec();
+        w.epoch.detail().origins = origins.into();
         w.epoch.set_exposed(true);
         fence(Ordering::SeqCst);
         if assert.no_check {
@@ -61,7 +61,7 @@ impl Window {
         let w = self.alive("start")?;
         targets.iter().try_for_each(|rank| w.check_rank("start", *rank))?;
         w.epoch.check_idle(w, "start")?;
-        w.epoch.detail().targets = targets.to_vec();
+        w.epoch.detail().targets = targets.into();
         w.epoch.set_access(access::START);
         if !assert.no_check {
             for target in targets {
@@ -154,7 +154,11 @@ fn take_one(count: &mut u32) -> Option<()> {
 impl Inner {
     /// Waits until all ranks are here.
     fn meet(&self) -> Result<(), Error> {
-        if self.all_here { self.meet_here() } else { self.meet_by_mail() }
+        match self.cx.size() {
+            1 => Ok(()),
+            _ if self.all_here => self.meet_here(),
+            _ => self.meet_by_mail(),
+        }
     }
 
     fn meet_here(&self) -> Result<(), Error> {

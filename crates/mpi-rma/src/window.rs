@@ -10,7 +10,7 @@ use crate::messages::Mail;
 use mpi_comm::{Comm, Dest, ErrorHandler, Group, Info};
 use mpi_p2p::{Context, Engine, Error, ErrorClass, record};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A window. A clone is another handle to the same one. It is to be [freed](Window::free) by all of
 /// its ranks together: dropping the last handle frees nothing that others may still reach.
@@ -48,9 +48,7 @@ pub(crate) struct Inner {
     pub freed: AtomicBool,
     /// The helper serves messages while this rank computes.
     pub served: bool,
-    pub handler: RwLock<ErrorHandler>,
-    pub name: RwLock<String>,
-    pub info: RwLock<Info>,
+    pub manners: RwLock<Manners>,
     /// The hint of that name.
     pub no_locks: AtomicBool,
     pub attributes: Attributes,
@@ -62,6 +60,13 @@ pub(crate) struct Inner {
 unsafe impl Send for Inner {}
 // SAFETY: as above; everything else is.
 unsafe impl Sync for Inner {}
+
+/// What users set on a window. Behind one lock: a window is to be small.
+pub(crate) struct Manners {
+    pub handler: ErrorHandler,
+    pub name: Box<str>,
+    pub info: Info,
+}
 
 /// Where a rank's memory of a shared window is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,9 +148,17 @@ impl Inner {
         }
     }
 
+    pub fn manners(&self) -> RwLockReadGuard<'_, Manners> {
+        self.manners.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn change_manners(&self) -> RwLockWriteGuard<'_, Manners> {
+        self.manners.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Name for people.
     pub fn title(&self) -> String {
-        let name = self.name.read().unwrap_or_else(PoisonError::into_inner);
+        let name = &self.manners().name;
         if name.is_empty() { format!("window {}", self.number) } else { format!("window \"{name}\"") }
     }
 
@@ -241,7 +254,7 @@ impl Window {
 
     /// The name; empty when none was given.
     pub fn name(&self) -> String {
-        self.0.name.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.manners().name.to_string()
     }
 
     /// Gives a name, which errors and reports show. Longer ones are cut at [`NAME_MAX_BYTES`].
@@ -250,17 +263,17 @@ impl Window {
         while !name.is_char_boundary(end) {
             end -= 1;
         }
-        name[..end].clone_into(&mut self.0.name.write().unwrap_or_else(PoisonError::into_inner));
+        self.0.change_manners().name = name[..end].into();
     }
 
     /// The error handler.
     pub fn error_handler(&self) -> ErrorHandler {
-        self.0.handler.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.manners().handler.clone()
     }
 
     /// Sets the error handler.
     pub fn set_error_handler(&self, handler: ErrorHandler) {
-        *self.0.handler.write().unwrap_or_else(PoisonError::into_inner) = handler;
+        self.0.change_manners().handler = handler;
     }
 
     /// Where a rank's part of a shared window is in this process (`MPI_Win_shared_query`); `None` asks for the

@@ -8,6 +8,7 @@ use mpi_comm::{Comm, Dest};
 use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf};
 use mpi_p2p::ErrorClass as C;
 use mpi_rma::{Assert, LockKind, Options, Target, Window};
+use std::sync::Barrier;
 
 static U64: Datatype = Datatype::predefined(Primitive::U64);
 const PLAIN: Assert = Assert { no_check: false, no_precede: false, no_succeed: false };
@@ -37,17 +38,21 @@ fn meet(world: &Comm) {
 /// Whoever was refused a lock is refused everything else of the epoch, too, and hangs in nothing.
 #[test]
 fn an_epoch_goes_on_after_its_lock_was_refused() {
-    world_of(21, SimConfig::calm(3), 3, |world, net| {
+    // Nobody dies with a message of the barrier on its way.
+    let through = Barrier::new(3);
+    world_of(21, SimConfig::calm(3), 3, move |world, net| {
         let window = Window::allocate(&world, &Options::new(8, 8)).unwrap();
         if world.rank() == 2 {
             window.lock(LockKind::Exclusive, 0, PLAIN).unwrap();
             window.put(send(&[1]), words(0, 0, 1)).unwrap();
             window.flush(0).unwrap();
             world.barrier().unwrap();
+            through.wait();
             net.kill(2);
             return;
         }
         world.barrier().unwrap();
+        through.wait();
         if world.rank() == 1 {
             let mut old = [7];
             window.lock(LockKind::Exclusive, 0, PLAIN).unwrap();
@@ -69,13 +74,16 @@ fn an_epoch_goes_on_after_its_lock_was_refused() {
 /// A flush that fails for one target has waited for all others: their data are there, and nothing comes later.
 #[test]
 fn reads_of_the_living_are_there_when_one_has_died() {
-    world_of(22, SimConfig::calm(3), 3, |world, net| {
+    // Nobody dies with a message of the barrier on its way.
+    let through = Barrier::new(3);
+    world_of(22, SimConfig::calm(3), 3, move |world, net| {
         let window = Window::allocate(&world, &Options::new(80, 8)).unwrap();
         let me = u64::from(world.rank());
         window.fence(PLAIN).unwrap();
         window.put(send(&[100 + me; 10]), words(world.rank(), 0, 10)).unwrap();
         window.fence(Assert { no_succeed: true, ..PLAIN }).unwrap();
         world.barrier().unwrap();
+        through.wait();
         if me == 2 {
             net.kill(2);
             return;

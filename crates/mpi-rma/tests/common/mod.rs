@@ -76,12 +76,14 @@ fn predefined(net: &Net, rank: u32, size: u32) -> Predefined {
         me: Ep(rank),
         backends: vec![("sim", net.backend(rank as usize).open(&env).unwrap())],
         directory: Arc::new(Everyone(net.clone())),
-        // The simulated network wakes nobody who sleeps: whoever waits hands over and polls.
-        spin: SpinPolicy { spin: Duration::ZERO, yielding: DEADLINE, ..SpinPolicy::new(1, 2) },
+        // Of thousands of threads those run that have something to do.
+        spin: SpinPolicy { spin: Duration::ZERO, yielding: Duration::ZERO, ..SpinPolicy::new(1, 2) },
         limits: Limits { helper: size <= HELPED_RANKS_MAX, ..Limits::default() },
         hooks: Hooks::default(),
     });
-    engine.set_threads_multiple();
+    if size <= HELPED_RANKS_MAX {
+        engine.set_threads_multiple();
+    }
     let node = Node { number: u64::from(rank), all_here: size == 1 };
     let predefined = Predefined::assemble(engine, Ep(rank), size, node, Default::default()).unwrap();
     predefined.world.set_error_handler(ErrorHandler::Return);

@@ -182,7 +182,19 @@ impl<T: Element> Window<T> {
     }
 
     /// The layer below, for what this type does not offer.
-    pub fn core(&self) -> &mpi_rma::Window {
+    ///
+    /// # Safety
+    /// Nothing done through it, or through a clone of it, reaches this rank's part of the window while
+    /// [`own`](Window::own) has lent it out, or opens, ends or frees what an epoch of this type still uses.
+    ///
+    /// Hence not:
+    /// ```compile_fail,E0133
+    /// # use mpi::window::Window;
+    /// fn behind_the_back(window: &Window<u64>) {
+    ///     let _ = window.core().lock_all(Default::default());
+    /// }
+    /// ```
+    pub unsafe fn core(&self) -> &mpi_rma::Window {
         &self.core
     }
 
