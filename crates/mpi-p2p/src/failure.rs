@@ -23,7 +23,7 @@ use crate::{Error, ErrorClass, Status};
 use mpi_btl::{Ep, Place};
 use mpi_wire::{Header, reserved};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Planes of a communicator: the low two bits of a context's number.
 const PLANES: u32 = 4;
@@ -59,6 +59,8 @@ impl Aside {
 /// What is known of failures in all.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
+    /// Somebody has failed: for those who look without the engine's lock.
+    any: Arc<AtomicBool>,
     /// Failed processes, in the order in which this one heard of them.
     failed: Vec<Ep>,
     /// Bytes of messages beside contexts that have no service yet.
@@ -88,6 +90,11 @@ impl Engine {
     /// The ranks of a context that have failed, in the order in which this process heard of it.
     pub fn failed(&self, cx: &Context) -> Vec<u32> {
         self.enter().state.failed_ranks(&cx.face)
+    }
+
+    /// True once a peer has failed while the job goes on. For operations that need no engine, and are to notice.
+    pub fn losses(&self) -> Arc<AtomicBool> {
+        self.enter().state.failures.any.clone()
     }
 
     /// Acknowledges the first `most` failed ranks of a context, in the order of [`failed`](Engine::failed): receives from
@@ -178,6 +185,7 @@ impl State {
         let failed = failed && self.limits.recovery && !self.failures.failed.contains(&ep);
         if failed {
             self.failures.failed.push(ep);
+            self.failures.any.store(true, Ordering::Release);
         }
         let of: Vec<u32> = self.lanes.iter().map(|(id, _)| id).collect();
         for context in of {

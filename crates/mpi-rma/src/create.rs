@@ -176,7 +176,7 @@ impl Window {
     /// As for [`create`](Window::create), until it is detached.
     ///
     /// # Errors
-    /// `RmaFlavor`; `RmaAttach` when it overlaps memory that is attached already.
+    /// `RmaFlavor`; `RmaAttach` when it overlaps memory that is attached already, or is null with a size.
     pub unsafe fn attach(&self, base: *mut u8, size: usize) -> Result<(), Error> {
         let w = self.alive("attach")?;
         self.dynamic_only("attach")?;
@@ -184,6 +184,14 @@ impl Window {
         let Some(end) = from.checked_add(size) else {
             return Err(w.error(ErrorClass::RmaAttach, "attach", None, format!("{size} bytes at {from:#x}")));
         };
+        if base.is_null() && size > 0 {
+            return Err(w.error(
+                ErrorClass::RmaAttach,
+                "attach",
+                None,
+                format!("{size} bytes at no address"),
+            ));
+        }
         let mut all = w.attached.write().unwrap_or_else(PoisonError::into_inner);
         if let Some((a, n)) = all.iter().find(|(a, n)| from < a + n && *a < end) {
             let detail = format!("{size} bytes at {from:#x} overlap {n} attached bytes at {a:#x}");
@@ -332,6 +340,7 @@ fn make(comm: &Comm, flavor: Flavor, base: *mut u8, options: &Options) -> Result
         attached: RwLock::default(),
         fences: AtomicU64::new(0),
         freed: AtomicBool::new(false),
+        losses: comm.engine().losses(),
         served,
         no_locks: AtomicBool::new(forbids_locks(&used)),
         manners: RwLock::new(Manners { handler: comm.error_handler(), name: Box::default(), info: used }),

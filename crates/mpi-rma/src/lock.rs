@@ -28,12 +28,13 @@ impl Window {
     ///
     /// # Errors
     /// `RmaSync` when it is locked already or another epoch is open; `Rank`; `ProcFailed` naming a rank that
-    /// died with the lock.
+    /// died with the lock, or the target when that has failed.
     pub fn lock(&self, kind: LockKind, target: u32, assert: Assert) -> Result<(), Error> {
         let _recording = record::op(const { record::ops::Op::named("lock") }, || None);
         let w = self.alive("lock")?;
         w.may_lock("lock")?;
         w.check_rank("lock", target)?;
+        w.check_living("lock", Some(target))?;
         if w.epoch.access() != access::LOCKS {
             w.epoch.check_idle(w, "lock")?;
         }
@@ -79,7 +80,7 @@ impl Window {
         if last {
             w.epoch.set_access(access::NONE);
         }
-        flushed
+        flushed.and(w.check_living("unlock", Some(target)))
     }
 
     /// The kind of lock that this rank holds on a target.
@@ -99,6 +100,7 @@ impl Window {
         let w = self.alive("lock all")?;
         w.may_lock("lock all")?;
         w.epoch.check_idle(w, "lock all")?;
+        w.check_living("lock all", None)?;
         w.epoch.detail().unchecked = assert.no_check;
         if !assert.no_check {
             for seat in 0..w.board.seats() {
@@ -131,7 +133,7 @@ impl Window {
             (0..w.board.seats()).for_each(|seat| w.leave_shared(seat));
         }
         w.epoch.set_access(access::NONE);
-        flushed
+        flushed.and(w.check_living("unlock all", None))
     }
 
     /// Everything so far is done, here and at the target.
@@ -155,7 +157,9 @@ impl Window {
         }
         // What went by memory is done already, for everybody that looks after this.
         fence(Ordering::AcqRel);
-        if w.dirty.load(Ordering::Relaxed) == 0 { Ok(()) } else { w.flush_mail("flush", Some(target)) }
+        let flushed =
+            if w.dirty.load(Ordering::Relaxed) == 0 { Ok(()) } else { w.flush_mail("flush", Some(target)) };
+        flushed.and(w.check_living("flush", Some(target)))
     }
 
     /// The same for all targets.
@@ -176,7 +180,9 @@ impl Window {
         let w = self.alive("flush all")?;
         w.epoch.check_passive(w, "flush all", None)?;
         fence(Ordering::AcqRel);
-        if w.dirty.load(Ordering::Relaxed) == 0 { Ok(()) } else { w.flush_mail("flush all", None) }
+        let flushed =
+            if w.dirty.load(Ordering::Relaxed) == 0 { Ok(()) } else { w.flush_mail("flush all", None) };
+        flushed.and(w.check_living("flush all", None))
     }
 
     /// Everything so far is done here: buffers may be used again.

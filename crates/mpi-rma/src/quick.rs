@@ -12,6 +12,7 @@ use crate::memory::copy_bytes;
 use crate::window::{Inner, Window};
 use mpi_comm::Dest;
 use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf};
+use std::sync::atomic::Ordering;
 
 /// Where the elements are, inside a target's memory.
 struct Found<'a> {
@@ -89,6 +90,6 @@ impl Window {
     /// True when nothing has to be waited for in an epoch of lock all.
     #[inline]
     pub(crate) fn is_flushed(&self) -> bool {
-        self.0.epoch.is_locked_all() && self.0.is_clean()
+        self.0.epoch.is_locked_all() && self.0.is_clean() && !self.0.losses.load(Ordering::Relaxed)
     }
 }

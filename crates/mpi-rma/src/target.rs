@@ -287,10 +287,21 @@ impl Inner {
         }
     }
 
-    /// All of some bytes are in one piece of attached memory.
+    /// All of some bytes are attached, be it in several pieces that touch.
     pub(crate) fn is_attached(&self, from: usize, len: usize) -> bool {
         let all = self.attached.read().unwrap_or_else(PoisonError::into_inner);
-        all.iter().any(|(a, n)| from >= *a && from - a <= *n && len <= n - (from - a))
+        let (mut at, mut left) = (from, len);
+        // No two pieces overlap, so each step takes another one.
+        while let Some((a, n)) =
+            all.iter().find(|(a, n)| at >= *a && (at - a < *n || (left == 0 && at - a == *n)))
+        {
+            let here = n - (at - a);
+            if left <= here {
+                return true;
+            }
+            (at, left) = (at + here, left - here);
+        }
+        false
     }
 
     #[cold]

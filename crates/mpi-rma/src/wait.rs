@@ -53,6 +53,26 @@ impl Inner {
         })
     }
 
+    /// A target, or every rank where none is named, has not failed: memory that is mapped here outlives its owner, and
+    /// would take what nobody reads. Where the job ends with a rank there is nothing to ask.
+    #[inline]
+    pub(crate) fn check_living(&self, op: &'static str, target: Option<u32>) -> Result<(), Error> {
+        if self.losses.load(Ordering::Relaxed) { self.check_each(op, target) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_each(&self, op: &'static str, target: Option<u32>) -> Result<(), Error> {
+        let which = target.map_or(0..self.cx.size(), |target| target..target + 1);
+        let me = self.cx.rank();
+        let dead = self.engine().with_port(&self.cx, |port| {
+            which.filter(|rank| *rank != me).find_map(|rank| Some((rank, port.gone(rank)?)))
+        });
+        match dead {
+            None => Ok(()),
+            Some((rank, how)) => Err(self.error(ErrorClass::ProcFailed, op, Some(rank), how)),
+        }
+    }
+
     #[cold]
     pub(crate) fn died(&self, op: &'static str, rank: u32, doing: &str) -> Error {
         self.error(ErrorClass::ProcFailed, op, Some(rank), format!("rank {rank} died {doing}"))

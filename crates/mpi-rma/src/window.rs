@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     /// Fences so far.
     pub fences: std::sync::atomic::AtomicU64,
     pub freed: AtomicBool,
+    /// Somebody has failed, not necessarily a rank of the window.
+    pub losses: Arc<AtomicBool>,
     /// The helper serves messages while this rank computes.
     pub served: bool,
     pub manners: RwLock<Manners>,

@@ -17,9 +17,11 @@ const MAKE_WINDOWS: usize = 1;
 const FREE_WINDOWS: usize = 2;
 static PHASE: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes that were allocated while windows were made, and given back when these were freed. Queues that grow once and
-/// serve all windows are not among them.
-static OF_WINDOWS: AtomicUsize = AtomicUsize::new(0);
+/// Blocks that were allocated while windows were made, and given back when these were freed, by size in words; larger ones
+/// in the last place.
+static OF_WINDOWS: [AtomicUsize; BLOCK_MAX_WORDS + 1] = [const { AtomicUsize::new(0) }; BLOCK_MAX_WORDS + 1];
+/// Far more than a table with a few words for each of 4,096 ranks has.
+const BLOCK_MAX_WORDS: usize = 1 << 15;
 
 thread_local! {
     /// This thread is a rank, not the network.
@@ -59,7 +61,8 @@ unsafe impl GlobalAlloc for Counting {
         // A thread that is ending counts no more.
         let is_rank = IS_RANK.try_with(Cell::get).unwrap_or(false);
         if is_rank && born == MAKE_WINDOWS && PHASE.load(Ordering::Relaxed) == FREE_WINDOWS {
-            OF_WINDOWS.fetch_add(layout.size(), Ordering::Relaxed);
+            let words = layout.size().div_ceil(size_of::<usize>()).min(BLOCK_MAX_WORDS);
+            OF_WINDOWS[words].fetch_add(1, Ordering::Relaxed);
         }
         // SAFETY: the block and the layout that `alloc` had.
         unsafe { System.dealloc(at, whole) }
@@ -74,7 +77,7 @@ const WINDOWS: usize = 64;
 /// The same in a large world.
 const FEW_WINDOWS: usize = 1;
 /// What the mean may differ by, in bytes: queues of the simulated network grow now and then.
-const SLACK_BYTES: usize = 200;
+const SLACK_BYTES: usize = 100;
 
 /// Ranks of the large world; `MPI_TEST_RANKS` sets another number. Each is a thread.
 const RANKS: u32 = 4096;
@@ -83,7 +86,7 @@ const RANKS: u32 = 4096;
 fn bytes_per_window(size: u32, windows: usize) -> usize {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock();
-    OF_WINDOWS.store(0, Ordering::SeqCst);
+    OF_WINDOWS.iter().for_each(|blocks| blocks.store(0, Ordering::SeqCst));
     // Who is through with a window has taken what was sent to it; messages that are under way are no window's.
     let together = Barrier::new(size as usize);
     let enter = move |phase: usize| {
@@ -106,7 +109,14 @@ fn bytes_per_window(size: u32, windows: usize) -> usize {
         enter(0);
         first.free().unwrap();
     });
-    OF_WINDOWS.load(Ordering::SeqCst) / windows / size as usize
+    // Each rank has what a window needs; queues of the network, and tables of the process, grow here and there.
+    let all = windows * size as usize;
+    let counted = OF_WINDOWS.iter().map(|blocks| blocks.load(Ordering::SeqCst)).enumerate();
+    counted
+        .filter(|(_, blocks)| *blocks >= all / 2)
+        .map(|(words, blocks)| words * size_of::<usize>() * blocks)
+        .sum::<usize>()
+        / all
 }
 
 #[test]

@@ -220,7 +220,13 @@ fn dynamic_windows_reach_what_is_attached_and_nothing_else() {
         let mut memory = vec![5_u64; 10];
         let address = memory.as_mut_ptr() as u64;
         // SAFETY: it lives until it is detached.
-        unsafe { window.attach(memory.as_mut_ptr().cast(), 80) }.unwrap();
+        unsafe {
+            window.attach(memory.as_mut_ptr().cast(), 32).unwrap();
+            window.attach(memory.as_mut_ptr().wrapping_add(4).cast(), 48).unwrap();
+        }
+        // SAFETY: refused.
+        let nowhere = unsafe { window.attach(std::ptr::null_mut(), 8) };
+        assert_eq!(nowhere.unwrap_err().class, mpi_p2p::ErrorClass::RmaAttach);
         // SAFETY: refused.
         let twice = unsafe { window.attach(memory.as_mut_ptr().cast(), 8) };
         assert_eq!(twice.unwrap_err().class, mpi_p2p::ErrorClass::RmaAttach);
@@ -229,14 +235,16 @@ fn dynamic_windows_reach_what_is_attached_and_nothing_else() {
         let other = 1 - world.rank() as usize;
         let byte = |at: u64, count| Target { at: at as i64, ..words(other, 0, count) };
         window.lock_all(Assert::default()).unwrap();
-        window.put(send(&[9, 8]), byte(all[other] + 16, 2)).unwrap();
+        // It lies in both pieces, which touch.
+        window.put(send(&[9, 8]), byte(all[other] + 24, 2)).unwrap();
         window.flush(other as u32).unwrap();
         window.put(send(&[1]), byte(all[other] + 80, 1)).unwrap();
         let error = window.flush(other as u32).unwrap_err();
         assert_eq!(error.class, mpi_p2p::ErrorClass::RmaRange, "{error}");
         window.unlock_all().unwrap();
         world.barrier().unwrap();
-        assert_eq!(&memory[1..5], [5, 9, 8, 5]);
+        assert_eq!(&memory[2..6], [5, 9, 8, 5]);
+        window.detach(memory.as_ptr().wrapping_add(4).cast()).unwrap();
         window.detach(memory.as_ptr().cast()).unwrap();
         assert!(window.detach(memory.as_ptr().cast()).is_err());
         window.free().unwrap();
@@ -246,17 +254,21 @@ fn dynamic_windows_reach_what_is_attached_and_nothing_else() {
 /// A rank dies with the lock: whoever waits for it is told who, and nobody hangs.
 #[test]
 fn the_dead_holder_of_a_lock_is_named() {
-    world_of(5, SimConfig::calm(3), 3, |world, net| {
+    // Nobody dies with a message of the barrier on its way.
+    let through = std::sync::Barrier::new(3);
+    world_of(5, SimConfig::calm(3), 3, move |world, net| {
         let window = Window::allocate(&world, &Options::new(8, 8)).unwrap();
         if world.rank() == 2 {
             window.lock(LockKind::Exclusive, 0, Assert::default()).unwrap();
             window.put(send(&[1]), words(0, 0, 1)).unwrap();
             window.flush(0).unwrap();
             world.barrier().unwrap();
+            through.wait();
             net.kill(2);
             return;
         }
         world.barrier().unwrap();
+        through.wait();
         let error = match world.rank() {
             0 => window.lock(LockKind::Exclusive, 0, Assert::default()).unwrap_err(),
             _ => {

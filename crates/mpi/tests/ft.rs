@@ -39,6 +39,7 @@ const CASES: &[Case] = &[
     survives("in_a_rendezvous", in_a_rendezvous),
     survives("with_a_lock", with_a_lock),
     survives("in_a_fence", in_a_fence),
+    survives("in_passive_epochs", in_passive_epochs),
     survives("from_any_source", from_any_source),
     survives("agreed_on", agreed_on).on(&[4]),
     survives("at_the_end", at_the_end).on(&[5]),
@@ -266,6 +267,52 @@ fn in_a_fence() {
     assert!(error.is_failure(), "{error}");
     in_time(begun);
     world.shrink().unwrap().try_barrier().unwrap();
+    std::mem::forget(window);
+}
+
+/// Who reads and writes a dead one's memory is told so, whether it holds the lock or asks for it, also where that memory is
+/// mapped and would take everything; others are reached as ever.
+fn in_passive_epochs() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut window = Window::<i64>::try_allocate(&world, 4).unwrap();
+    together(&world);
+    if world.rank() == 1 {
+        world.process_at_rank(2).receive::<i32>();
+        die();
+    }
+    let begun = Instant::now();
+    let other = 2 - world.rank();
+    if world.rank() == 0 {
+        let error = loop {
+            let tried = window.try_lock_exclusive(1, |epoch| epoch.try_put(&[1], 1, 0));
+            if let Err(error) = tried.and_then(|written| written) {
+                break error;
+            }
+        };
+        assert!(error.is_failure(), "{error}");
+        window.try_lock_exclusive(other, |epoch| epoch.try_put(&[7], other, 0)).unwrap().unwrap();
+    } else {
+        let error = window
+            .try_lock_all(|epoch| {
+                world.process_at_rank(1).send(&1);
+                let error = loop {
+                    if let Err(error) = epoch.try_put(&[1], 1, 1).and_then(|()| epoch.try_flush(1)) {
+                        break error;
+                    }
+                };
+                assert!(error.is_failure(), "{error}");
+                epoch.try_put(&[8], other, 1).and_then(|()| epoch.try_flush(other)).unwrap();
+            })
+            .unwrap_err();
+        assert!(error.is_failure(), "{error}");
+    }
+    in_time(begun);
+    assert!(window.try_lock_all(|_| ()).unwrap_err().is_failure());
+    let rest = world.shrink().unwrap();
+    rest.try_barrier().unwrap();
+    let (at, expected) = if world.rank() == 0 { (1, 8) } else { (0, 7) };
+    assert_eq!(window.own(|memory| memory[at]), expected);
     std::mem::forget(window);
 }
 
