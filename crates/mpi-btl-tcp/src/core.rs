@@ -54,6 +54,8 @@ pub(crate) struct Conn {
     pub role: Role,
     /// Epoll reports when the socket takes data.
     out_armed: bool,
+    /// Epoll does not know the socket: whoever reads it does so without being told.
+    aside: bool,
 }
 
 #[derive(Default)]
@@ -166,7 +168,8 @@ impl Core {
             self.free.push(slot);
             return Err(e.into());
         }
-        self.slots[slot as usize].conn = Some(Conn { socket: Arc::new(socket), role, out_armed: false });
+        let socket = Arc::new(socket);
+        self.slots[slot as usize].conn = Some(Conn { socket, role, out_armed: false, aside: false });
         Ok(token)
     }
 
@@ -194,7 +197,27 @@ impl Core {
         let epoll = self.epoll.clone();
         if let Some(conn) = self.conn(token) {
             conn.out_armed = flags.contains(EpollFlags::EPOLLOUT);
-            let _ = epoll.modify(&conn.socket, &mut EpollEvent::new(flags, token.encode()));
+            let mut event = EpollEvent::new(flags, token.encode());
+            let _ = match std::mem::take(&mut conn.aside) {
+                true => epoll.add(&conn.socket, event),
+                false => epoll.modify(&conn.socket, &mut event),
+            };
+        }
+    }
+
+    /// Takes a connection that is read again and again out of the set, whose bookkeeping every arrival pays for. True
+    /// if it was in, and nothing but data is waited for.
+    pub fn set_aside(&mut self, token: Token) -> bool {
+        let epoll = self.epoll.clone();
+        let Some(conn) = self.conn(token).filter(|c| !c.aside && !c.out_armed) else { return false };
+        conn.aside = epoll.delete(&conn.socket).is_ok();
+        conn.aside
+    }
+
+    /// What was set aside is reported again, and so is what came meanwhile.
+    pub fn take_back(&mut self, token: Token) {
+        if self.conn(token).is_some_and(|c| c.aside) {
+            self.watch(token, EpollFlags::EPOLLIN);
         }
     }
 

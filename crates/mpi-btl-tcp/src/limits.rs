@@ -20,6 +20,9 @@ pub const WHOLE_BYTES: usize = 8 << 10;
 pub const READS_PER_POLL: usize = 4;
 /// Up to this many connections are read one by one; above, readiness is asked for first.
 pub const DIRECT_CONNECTIONS: usize = 2;
+/// Reads of a connection that found something, without a sleep between them, after which its readiness is not watched
+/// until somebody is about to sleep.
+pub const ASIDE_AFTER_READS: u32 = 256;
 /// Polls between two looks at the listener while no connection is being made.
 pub const LISTENER_EVERY_POLLS: u32 = 64;
 /// Readiness events taken at once.

@@ -2,8 +2,8 @@
 
 use crate::core::{News, Token};
 use crate::limits::{
-    DIRECT_CONNECTIONS, DRAINS_PER_POLL, EVENTS, LISTENER_EVERY_POLLS, LOOK_AHEAD_BYTES, READS_PER_POLL,
-    SHORT_READ_BYTES, WHOLE_BYTES,
+    ASIDE_AFTER_READS, DIRECT_CONNECTIONS, DRAINS_PER_POLL, EVENTS, LISTENER_EVERY_POLLS, LOOK_AHEAD_BYTES,
+    READS_PER_POLL, SHORT_READ_BYTES, WHOLE_BYTES,
 };
 use crate::parser::{Parser, Stop};
 use crate::peer::End;
@@ -33,6 +33,10 @@ struct Inbound {
     /// How much the next read may take. Short after a long body, so that the next long one is
     /// not read into the look-ahead buffer and copied from there.
     read_limit: usize,
+    /// Reads that found something since readiness was last of use to anybody.
+    hot: u32,
+    /// Readiness is not reported; only reading tells.
+    aside: bool,
 }
 
 pub(crate) struct Rx {
@@ -78,7 +82,10 @@ impl Rx {
             let Some(item) = item else { return found };
             found = true;
             match item {
-                News::Up(token, ep, socket) => self.conns.push(Inbound::new(token, ep, socket)),
+                News::Up(token, ep, socket) => {
+                    self.conns.push(Inbound::new(token, ep, socket));
+                    self.take_back();
+                }
                 News::Look(token) => {
                     if let Some(at) = self.position(token) {
                         self.read(at, &mut 0, sink);
@@ -113,11 +120,35 @@ impl Rx {
         let Some(conn) = self.conns.get_mut(at) else { return false };
         match conn.read(budget, sink) {
             Read::Nothing => false,
-            Read::Something => true,
+            Read::Something => {
+                conn.hot = conn.hot.saturating_add(1);
+                if conn.hot == ASIDE_AFTER_READS {
+                    self.set_aside(at);
+                }
+                true
+            }
             Read::Ended(end) => {
                 let conn = self.conns.swap_remove(at);
                 self.core.lock().ended(conn.token, conn.ep, end);
                 true
+            }
+        }
+    }
+
+    /// A connection that is read directly, and is never slept on, needs no readiness.
+    #[cold]
+    fn set_aside(&mut self, at: usize) {
+        let few = self.conns.len() <= DIRECT_CONNECTIONS;
+        let Some(conn) = self.conns.get_mut(at).filter(|c| few && !c.aside) else { return };
+        conn.aside = self.core.lock().set_aside(conn.token);
+    }
+
+    /// Every connection's readiness is reported from now on.
+    fn take_back(&mut self) {
+        for conn in &mut self.conns {
+            conn.hot = 0;
+            if std::mem::take(&mut conn.aside) {
+                self.core.lock().take_back(conn.token);
             }
         }
     }
@@ -219,6 +250,7 @@ impl BtlRx for Rx {
     }
 
     fn arm(&mut self, _by: WakeBy) -> Armed<'_> {
+        self.take_back();
         let mut core = self.core.lock();
         if !core.news.is_empty() || self.conns.iter().any(|c| c.backlog) {
             return Armed::Ready;
@@ -243,6 +275,10 @@ impl BtlRx for Rx {
     fn service_descriptor(&self) -> Option<RawFd> {
         Some(self.epoll.0.as_raw_fd())
     }
+
+    fn before_service(&mut self) {
+        self.take_back();
+    }
 }
 
 impl Inbound {
@@ -257,6 +293,8 @@ impl Inbound {
             end: 0,
             backlog: false,
             read_limit: LOOK_AHEAD_BYTES,
+            hot: 0,
+            aside: false,
         }
     }
 

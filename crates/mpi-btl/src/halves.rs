@@ -207,4 +207,7 @@ pub trait BtlRx: Send {
     /// Descriptors that a helper thread may wait on for messages that need service while the rank
     /// computes (often the epoll); `None` where a helper has nothing to wait on.
     fn service_descriptor(&self) -> Option<RawFd>;
+    /// A helper thread is about to wait on the service descriptor: what is read without it while somebody polls has to
+    /// be reported by it again.
+    fn before_service(&mut self) {}
 }

@@ -182,6 +182,9 @@ fn look(engine: &Shared) -> Look {
     let moved = core.poll_all();
     core.state.flush_owed();
     let news = core.state.news();
+    for rx in &mut core.rx {
+        rx.before_service();
+    }
     let quiet = !moved && core.state.serve == 0 && !core.state.owed && core.state.looking.is_empty();
     drop(core);
     engine.spread(news);
