@@ -53,7 +53,7 @@ pub(crate) fn fall_asleep(word: &AtomicU32, how: u32, full_fence: bool) {
 }
 
 #[cfg(not(loom))]
-fn heavy_fence(full_fence: bool) {
+pub(crate) fn heavy_fence(full_fence: bool) {
     fence(Ordering::SeqCst);
     if !full_fence {
         crate::membarrier::global();
@@ -61,7 +61,7 @@ fn heavy_fence(full_fence: bool) {
 }
 
 #[cfg(loom)]
-fn heavy_fence(_: bool) {
+pub(crate) fn heavy_fence(_: bool) {
     fence(Ordering::SeqCst);
 }
 

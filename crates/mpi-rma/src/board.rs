@@ -189,6 +189,9 @@ mod tests {
         board.seat(0).offset.store(front_bytes(1) as u64, Ordering::Relaxed);
         board.seat(0).size.store(8, Ordering::Relaxed);
         assert!(board.part(board.seat(0)).is_some());
-        assert!(std::panic::catch_unwind(|| Board::private(1, 8).unwrap().head().gate.arrive(1)).is_err());
+        assert!(
+            std::panic::catch_unwind(|| Board::private(1, 8).unwrap().head().gate.arrive(0, 1, true))
+                .is_err()
+        );
     }
 }

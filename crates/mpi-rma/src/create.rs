@@ -330,6 +330,7 @@ fn make(comm: &Comm, flavor: Flavor, base: *mut u8, options: &Options) -> Result
         me: built.me,
         all_here,
         cross: built.cross,
+        full_fence: built.full_fence,
         base: built.base,
         size: if flavor == Flavor::Dynamic { 0 } else { options.size },
         unit: options.unit,
@@ -363,6 +364,7 @@ struct Built {
     me: u32,
     base: *mut u8,
     cross: bool,
+    full_fence: bool,
 }
 
 /// The board, with this rank in its seat.
@@ -455,5 +457,5 @@ fn sit(
     seat.mode.store(u32::from(!atomics), Ordering::Release);
     let base =
         if own { board.part(seat).unwrap_or(card.address as *mut u8) } else { card.address as *mut u8 };
-    Built { board, me, base, cross }
+    Built { board, me, base, cross, full_fence: !fences }
 }

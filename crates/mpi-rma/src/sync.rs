@@ -25,7 +25,6 @@ impl Window {
             0 => Ok(()),
             _ => w.flush_mail("fence", None),
         };
-        fence(Ordering::SeqCst);
         w.meet()?;
         w.epoch.set_access(if assert.no_succeed { access::NONE } else { access::FENCE });
         flushed
@@ -163,7 +162,7 @@ impl Inner {
 
     fn meet_here(&self) -> Result<(), Error> {
         let gate = &self.board.head().gate;
-        let turn = gate.arrive(self.board.seats());
+        let turn = gate.arrive(self.me, self.board.seats(), self.full_fence);
         self.wait_outside(
             "fence",
             None,
@@ -172,7 +171,7 @@ impl Inner {
                 let dead = self.dead_neighbour(port, |at| at != self.me)?;
                 Some(self.died("fence", dead, "before it came to the fence"))
             },
-            &|slice| gate.sleep(turn, slice),
+            &|slice| gate.sleep(turn, slice, self.full_fence),
         )
     }
 

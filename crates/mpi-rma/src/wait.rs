@@ -16,8 +16,11 @@ impl Inner {
         mut dead: impl FnMut(&mut Port<'_>) -> Option<Error>,
         sleep: &dyn Fn(Duration),
     ) -> Result<(), Error> {
-        if done() {
-            return Ok(());
+        // Looked for a moment before the engine is entered: where all are on processors of their own, that is enough.
+        for _ in 0..crate::limits::FIRST_LOOKS {
+            if done() {
+                return Ok(());
+            }
         }
         let mut asked: Option<Instant> = None;
         self.engine().wait_outside_for(

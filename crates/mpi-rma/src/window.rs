@@ -32,6 +32,8 @@ pub(crate) struct Inner {
     pub all_here: bool,
     /// Ranks of the node may copy from and to each other's memory.
     pub cross: bool,
+    /// Ranks of the node cannot make each other's processors pass a barrier.
+    pub full_fence: bool,
     /// This rank's part.
     pub base: *mut u8,
     pub size: usize,
