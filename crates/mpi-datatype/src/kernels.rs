@@ -9,6 +9,8 @@ use std::ops::{Add, Mul};
 /// From so many elements on it is worth asking what the processor can do.
 #[cfg(target_arch = "x86_64")]
 const WIDE_MIN_ELEMENTS: usize = 32;
+#[cfg(target_arch = "x86_64")]
+const WIDEST_MIN_ELEMENTS: usize = 128;
 
 /// `inout[i] = f(input[i], inout[i])`.
 ///
@@ -72,13 +74,54 @@ macro_rules! complex {
 /// # Safety
 /// Both are valid for `n` primitives `p` and do not overlap.
 pub(crate) unsafe fn combine(op: &Op, p: Primitive, input: *const u8, inout: *mut u8, n: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if n >= WIDE_MIN_ELEMENTS && std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has these instructions; the rest is the caller's promise.
-        return unsafe { combine_wide(op, p, input, inout, n) };
-    }
     // SAFETY: the caller's promise.
-    unsafe { combine_all(op, p, input, inout, n) }
+    unsafe {
+        match width(n) {
+            #[cfg(target_arch = "x86_64")]
+            Width::Widest => combine_widest(op, p, input, inout, n),
+            #[cfg(target_arch = "x86_64")]
+            Width::Wide => combine_wide(op, p, input, inout, n),
+            Width::Any => combine_all(op, p, input, inout, n),
+        }
+    }
+}
+
+/// Registers that the processor has, as far as they pay for so many elements.
+enum Width {
+    Any,
+    #[cfg(target_arch = "x86_64")]
+    Wide,
+    #[cfg(target_arch = "x86_64")]
+    Widest,
+}
+
+#[inline]
+fn width(n: usize) -> Width {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if n >= WIDEST_MIN_ELEMENTS && has_widest() {
+            return Width::Widest;
+        }
+        if n >= WIDE_MIN_ELEMENTS && std::arch::is_x86_feature_detected!("avx2") {
+            return Width::Wide;
+        }
+    }
+    _ = n;
+    Width::Any
+}
+
+/// AVX-512 on a processor that does not slow down for it: those that do lack the later part.
+#[cfg(target_arch = "x86_64")]
+#[rustversion::since(1.89)]
+fn has_widest() -> bool {
+    std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vbmi2")
+}
+
+/// The compiler cannot make use of it.
+#[cfg(target_arch = "x86_64")]
+#[rustversion::before(1.89)]
+fn has_widest() -> bool {
+    false
 }
 
 /// The same loops with registers twice as wide. Results are the same to the bit: elements are independent, and no
@@ -89,6 +132,17 @@ pub(crate) unsafe fn combine(op: &Op, p: Primitive, input: *const u8, inout: *mu
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn combine_wide(op: &Op, p: Primitive, input: *const u8, inout: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { combine_all(op, p, input, inout, n) }
+}
+
+/// And twice as wide again.
+///
+/// # Safety
+/// As [`combine`], where [`has_widest`] says so.
+#[cfg(target_arch = "x86_64")]
+#[rustversion::attr(since(1.89), target_feature(enable = "avx512f"))]
+unsafe fn combine_widest(op: &Op, p: Primitive, input: *const u8, inout: *mut u8, n: usize) {
     // SAFETY: the caller's promise.
     unsafe { combine_all(op, p, input, inout, n) }
 }
@@ -176,6 +230,49 @@ unsafe fn pairs<T: Copy + PartialOrd>(op: &Op, input: *const u8, inout: *mut u8,
             if wins || (a == b && at < bt) {
                 (&raw mut (*to).0).write_unaligned(a);
                 (&raw mut (*to).1).write_unaligned(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever registers a processor has, the bits are the same, and nothing behind the last element is touched.
+    #[test]
+    fn wide_registers_change_no_bit() {
+        const OPS: [Op; 12] = [
+            Op::Sum,
+            Op::Prod,
+            Op::Max,
+            Op::Min,
+            Op::Land,
+            Op::Lor,
+            Op::Lxor,
+            Op::Band,
+            Op::Bor,
+            Op::Bxor,
+            Op::MinLoc,
+            Op::MaxLoc,
+        ];
+        for p in Primitive::ALL {
+            for op in OPS.iter().filter(|op| op.defined_on(p)) {
+                for n in [0, 1, 31, 32, 100, 128, 131, 257, 1000] {
+                    let bytes = n * p.extent();
+                    // Small exponents: numbers that are neither infinite nor none.
+                    let byte = |i: usize, salt: usize| (i * 7 + i / 3 + salt) as u8 & 0x3f;
+                    let input: Vec<u8> = (0..bytes + 5).map(|i| byte(i, 1)).collect();
+                    let start: Vec<u8> = (0..bytes + 69).map(|i| byte(i, 5)).collect();
+                    let (mut plain, mut chosen) = (start.clone(), start.clone());
+                    // SAFETY: both have `n` elements behind byte 3, to no alignment.
+                    unsafe {
+                        combine_all(op, p, input.as_ptr().add(3), plain.as_mut_ptr().add(3), n);
+                        combine(op, p, input.as_ptr().add(3), chosen.as_mut_ptr().add(3), n);
+                    }
+                    assert!(plain == chosen, "{op:?} on {n} of {p:?}");
+                    assert!(chosen[..3] == start[..3] && chosen[bytes + 3..] == start[bytes + 3..]);
+                }
             }
         }
     }

@@ -9,7 +9,9 @@
 //! One of the files with `unsafe`: it reads and writes the target's memory.
 
 use crate::board::{Board, Own, Seat};
-use crate::limits::{BULK_BYTES, STRIPE_BYTES, STRIPE_SPINS, STRIPE_YIELDS, STRIPES, TURN_MIN_BYTES};
+use crate::limits::{
+    BULK_BYTES, STRIPE_BYTES, STRIPE_SPINS, STRIPE_YIELDS, STRIPES, TURN_BLOCK_BYTES, TURN_MIN_BYTES,
+};
 use crate::memory::go_upwards;
 use mpi_datatype::{Datatype, Op, Primitive, RecvBuf, SendBuf};
 use mpi_node::block::process_has_ended;
@@ -239,7 +241,14 @@ impl Site<'_> {
             self.acquire(stripe)?;
             let result = match self.place {
                 Place::Here(base) => {
-                    f(done * extent, many, base.wrapping_add(at));
+                    let step = if up { many } else { (TURN_BLOCK_BYTES / extent).max(1) };
+                    let mut left = many;
+                    while left > 0 {
+                        let some = step.min(left);
+                        left -= some;
+                        let first = left * extent;
+                        f(done * extent + first, some, base.wrapping_add(at + first));
+                    }
                     Ok(())
                 }
                 Place::There { pid, address } => {

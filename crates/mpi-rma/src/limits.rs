@@ -18,7 +18,7 @@ pub const DEFERRED_MAX_BYTES: usize = 4 << 20;
 /// Locks of a target's memory for operations that are no processor atomics.
 pub const STRIPES: usize = 32;
 /// Neighbouring bytes that one of them covers.
-pub const STRIPE_BYTES: usize = 8192;
+pub const STRIPE_BYTES: usize = 32 << 10;
 /// Accumulates of at least so many touching bytes take locks and vector instructions instead of one
 /// processor atomic per element; from the first on, so do all others on that memory.
 pub const BULK_BYTES: usize = 1024;
@@ -41,3 +41,5 @@ pub const FRONT_ALONE_BYTES: usize = 384;
 pub const TURN_MIN_BYTES: usize = 32 << 10;
 /// Bytes of such a copy that go one way in any case.
 pub const TURN_BLOCK_BYTES: usize = 8 << 10;
+/// Looks at a word that another process changes before the engine is entered and everything else is looked at too.
+pub const FIRST_LOOKS: u32 = 64;
