@@ -12,6 +12,7 @@ mod collectives;
 mod conformance;
 mod packages;
 mod pods;
+mod recording;
 mod recovery;
 mod shell;
 mod slurm;
@@ -46,6 +47,8 @@ enum Command {
     Bench(bench::Options),
     /// Instructions per small message, under valgrind
     Callgrind(callgrind::Options),
+    /// What it costs to record a job, beside the same job without records
+    Recording(recording::Options),
     /// Measures the algorithms of collectives here, and writes the switch table of mpi-coll
     Tune(collectives::TuneOptions),
     /// Writes docs/scale.md: what collectives of thousands of ranks cost on paper
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Command::Loom => checks::loom(),
         Command::Fuzz(options) => checks::fuzz(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Recording(options) => recording::run(&options),
         Command::Tune(options) => collectives::tune(&options),
         Command::Scale(options) => collectives::scale(&options),
         Command::BigEndian(options) => big_endian::run(&options),

@@ -75,14 +75,14 @@ pub fn finished() {
 #[must_use = "the operation ends where this is dropped"]
 pub struct Recording(Option<Op>);
 
-/// The operation begins, unless it is a part of another. `peer` is asked while recording only.
+/// The operation begins, unless it is a part of another. `peer` is asked where the operation is timed only.
 #[inline(always)]
 pub fn op(op: Op, peer: impl FnOnce() -> Option<u32>) -> Recording {
-    if on() { begin(op, peer()) } else { Recording(None) }
+    if on() { begin(op, peer) } else { Recording(None) }
 }
 
 #[inline(never)]
-fn begin(op: Op, peer: Option<u32>) -> Recording {
+fn begin(op: Op, peer: impl FnOnce() -> Option<u32>) -> Recording {
     if let Some(writer) = writer() {
         writer.begin(op, peer);
     }
@@ -100,8 +100,14 @@ pub fn with<T>(begin: impl FnOnce() -> Recording, f: impl FnOnce() -> T) -> T {
 /// behind a branch on [`on`].
 #[inline(never)]
 pub fn during<T>(op: Op, peer: impl FnOnce() -> Option<u32>, f: impl FnOnce() -> T) -> T {
-    let _recording = self::op(op, peer);
-    f()
+    let Some(writer) = writer() else { return f() };
+    writer.begin(op, peer);
+    // Ends the operation where `f` panics.
+    let recording = Recording(Some(op));
+    let result = f();
+    std::mem::forget(recording);
+    writer.end(op);
+    result
 }
 
 impl Drop for Recording {

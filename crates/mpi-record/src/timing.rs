@@ -110,27 +110,39 @@ impl Thread {
 }
 
 impl Writer {
-    #[inline]
-    pub fn begin(&self, op: Op, peer: Option<u32>) {
-        let peer = peer.map_or(0, |peer| u64::from(peer) + 1);
-        THREAD.with(|thread| self.begin_of(thread, op, peer));
+    #[inline(always)]
+    pub fn begin(&self, op: Op, peer: impl FnOnce() -> Option<u32>) {
+        if !THREAD.with(|thread| self.begins_untimed(thread, op)) {
+            let peer = peer().map_or(0, |peer| u64::from(peer) + 1);
+            THREAD.with(|thread| self.begin_timed(thread, peer));
+        }
     }
 
-    #[inline]
-    fn begin_of(&self, thread: &Thread, op: Op, peer: u64) {
+    /// True when nothing else is to be done.
+    #[inline(always)]
+    fn begins_untimed(&self, thread: &Thread, op: Op) -> bool {
         let depth = thread.depth.get();
         thread.depth.set(depth + 1);
         if depth > 0 {
-            return;
+            return true;
         }
         thread.op.set(op);
-        thread.peer.set(peer);
         let left = thread.countdown.get();
-        if self.events > 0 || self.get(OPS + op.place() * words::COUNT + words::CALLS) < EXACT_CALLS {
+        let exact = self.events > 0 || self.get(OPS + op.place() * words::COUNT + words::CALLS) < EXACT_CALLS;
+        if exact || left <= 1 {
+            return false;
+        }
+        thread.countdown.set(left - 1);
+        thread.weight.set(0);
+        true
+    }
+
+    #[inline(never)]
+    fn begin_timed(&self, thread: &Thread, peer: u64) {
+        thread.peer.set(peer);
+        let calls = self.get(OPS + thread.op.get().place() * words::COUNT + words::CALLS);
+        if self.events > 0 || calls < EXACT_CALLS {
             thread.weight.set(1);
-        } else if left > 1 {
-            thread.countdown.set(left - 1);
-            return thread.weight.set(0);
         } else {
             thread.countdown.set(thread.draw_lot());
             thread.weight.set(u64::from(SAMPLE_CALLS));
@@ -155,6 +167,8 @@ impl Writer {
         }
         let now = ticks();
         if thread.since.get() == 0 {
+            // Nobody has asked whom it is with; who waits says so.
+            thread.peer.set(0);
             self.time_from(thread, now);
         } else if thread.weight.get() > 0 {
             // An eighth of each new one, so that it follows what the program does.
@@ -166,7 +180,7 @@ impl Writer {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn end(&self, op: Op) {
         THREAD.with(|thread| {
             let depth = thread.depth.get().saturating_sub(1);
@@ -185,7 +199,7 @@ impl Writer {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     fn end_untimed(&self, thread: &Thread, op: Op) {
         let (sent, received) = (thread.sent.take(), thread.received.take());
         if sent == 0 && received > 0 && self.may_owe() {
@@ -247,7 +261,9 @@ impl Writer {
             }
             let alone = thread.depth.get() == 0;
             if alone {
-                self.begin_of(thread, WAIT, 0);
+                if !self.begins_untimed(thread, WAIT) {
+                    self.begin_timed(thread, 0);
+                }
             }
             self.wait_of(thread, Kind::Guard);
             Some(Wait { alone })
@@ -411,7 +427,7 @@ impl Writer {
         self.settle_op();
     }
 
-    #[inline]
+    #[inline(always)]
     fn settle_op(&self) {
         if let Some(place) = self.get(head::OWED_OP).checked_sub(1) {
             let at = OPS + place as usize * words::COUNT;

@@ -9,6 +9,7 @@ pub use crate::outside::Outside;
 use crate::outside::{Origin, Values};
 use crate::topology::{BindTo, MapBy};
 use std::ffi::{OsStr, OsString};
+use std::io::{IsTerminal, stderr, stdin};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -195,7 +196,11 @@ impl Job {
             timestamp: values.flag("timestamp-output")?,
             output_dir: values.get("output-dir").map(PathBuf::from),
             output_from: values.get("output-from").map(|text| ranks(text, &values)).transpose()?,
-            stdin: stdin_to(&values)?,
+            // The keys of a terminal are the view's.
+            stdin: match values.flag("top")? && stdin().is_terminal() && stderr().is_terminal() {
+                true => StdinTo::None,
+                false => stdin_to(&values)?,
+            },
             stdin_said: values.said("stdin"),
             pty: pty(&values)?,
             timeout: timeout(&values)?,

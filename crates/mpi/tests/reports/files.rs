@@ -310,3 +310,22 @@ pub fn a_profile_is_in_the_terms_of_the_standard(folder: &Path) {
         assert!(row.last().is_some_and(|cell| !cell.starts_with("0 (")), "{row:?}");
     }
 }
+
+pub fn a_picture_is_drawn_and_the_job_goes_on(folder: &Path) {
+    let child = start("--picture picture.json", 2, "receives_for_ever", folder);
+    (0..2).for_each(|rank| wait_for(&folder.join(format!("ready-{rank}"))));
+    let launcher = Pid::from_raw(child.id() as i32);
+    let pictures =
+        || std::fs::read_to_string(folder.join("stderr")).map_or(0, |said| said.matches("SIGQUIT;").count());
+    for wanted in 1..=2 {
+        let begun = std::time::Instant::now();
+        while pictures() < wanted {
+            assert!(begun.elapsed() < crate::support::RUN_LIMIT, "picture {wanted} never came");
+            kill(launcher, Signal::SIGQUIT).expect("mpiexec lives");
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+    }
+    assert_eq!(read(&folder.join("picture.json"))["version"], 1);
+    kill(launcher, Signal::SIGTERM).expect("the job has gone on");
+    assert_eq!(end(child, folder).status, Some(143));
+}

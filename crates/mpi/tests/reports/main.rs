@@ -7,6 +7,7 @@ mod hosts;
 mod ranks;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;
 
 use capture::*;
 use files::*;
@@ -48,6 +49,8 @@ const TESTS: &[Test] = &[
     ("pages_are_drawn_by_a_browser", pages_are_drawn_by_a_browser),
     ("a_capture_is_dissected", a_capture_is_dissected),
     ("what_cannot_be_written_costs_a_line", what_cannot_be_written_costs_a_line),
+    ("a_view_is_drawn_in_a_terminal", terminal::a_view_is_drawn_in_a_terminal),
+    ("a_picture_is_drawn_and_the_job_goes_on", a_picture_is_drawn_and_the_job_goes_on),
     ("ranks_on_other_hosts_are_in_the_report", ranks_on_other_hosts_are_in_the_report),
     ("arrows_reach_over_hosts", arrows_reach_over_hosts),
     ("a_killed_daemon_leaves_what_it_told", a_killed_daemon_leaves_what_it_told),

@@ -141,6 +141,10 @@ impl Reports {
                 lines.push(why);
             }
         }
+        if now >= self.next_view && self.top.as_mut().is_some_and(Top::is_left) {
+            self.top = None;
+            lines.push(String::from("the view has ended (q); the job goes on"));
+        }
         if let Some(top) = self.top.as_mut().filter(|_| now >= self.next_view) {
             self.next_view = now + limits::VIEW_DRAWN_EVERY;
             let count = self.worlds.iter().map(|world| world.first + world.reader.ranks()).max().unwrap_or(0);

@@ -2,15 +2,23 @@
 
 use super::gather::{Gathered, Rank};
 use super::numbers::{bytes, columns, time};
+use nix::errno::Errno;
+use nix::sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcgetattr, tcsetattr};
+use nix::unistd::{Pid, getpgrp, read, tcgetpgrp};
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, Write, stderr, stdin};
 use std::time::Instant;
 
 /// Ranks that are shown at most: those that have been longest in their operation first.
 const RANKS_SHOWN_MAX: usize = 40;
 
+/// Long lines are cut from here on, and are not any more.
+const CUT: &str = "\x1b[?7l";
+const WRAP: &str = "\x1b[?7h";
+
 /// The view.
 pub struct Top {
+    keys: Option<Keys>,
     /// Lines of the last one, and how much others had written by then.
     drawn: usize,
     written: u64,
@@ -26,7 +34,12 @@ impl Top {
             lines.push(String::from("--top: standard error is no terminal; the job goes on without a view"));
             return None;
         }
-        Some(Top { drawn: 0, written: 0, before: BTreeMap::new(), at: Instant::now() })
+        Some(Top { keys: Keys::take(), drawn: 0, written: 0, before: BTreeMap::new(), at: Instant::now() })
+    }
+
+    /// The user wants no more of it.
+    pub fn is_left(&mut self) -> bool {
+        self.keys.as_mut().is_some_and(Keys::left)
     }
 
     /// Draws over the last view, or below what has been written since.
@@ -41,8 +54,46 @@ impl Top {
             String::new()
         };
         (self.drawn, self.written) = (lines.len(), written);
-        // A terminal that takes nothing misses a view.
-        let _ = stderr().write_all(format!("{up}{}\n", lines.join("\n")).as_bytes());
+        // What does not fit into a line is cut by the terminal, whatever its width is by now: else the view would be
+        // higher than it has lines. A terminal that takes nothing misses a view.
+        let view = format!("{up}{CUT}{}\n{WRAP}", lines.join("\n"));
+        let _ = stderr().write_all(view.as_bytes());
+    }
+}
+
+/// The keys of the terminal, one by one, while there is a view. Ctrl-C, Ctrl-\\ and Ctrl-Z keep their meaning.
+struct Keys {
+    before: Termios,
+}
+
+impl Keys {
+    /// `None` where standard input is none, or belongs to another job: changing it would stop this one.
+    fn take() -> Option<Keys> {
+        let own = |at: nix::Result<Pid>| at.map_or_else(|e| e == Errno::ENOTTY, |group| group == getpgrp());
+        if !stdin().is_terminal() || !own(tcgetpgrp(stdin())) {
+            return None;
+        }
+        let before = tcgetattr(stdin()).ok()?;
+        let mut wanted = before.clone();
+        wanted.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
+        // A read gives what is there and waits for nothing.
+        wanted.control_chars[SpecialCharacterIndices::VMIN as usize] = 0;
+        wanted.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
+        tcsetattr(stdin(), SetArg::TCSANOW, &wanted).ok()?;
+        Some(Keys { before })
+    }
+
+    /// The key q was pressed.
+    fn left(&mut self) -> bool {
+        let mut keys = [0; 64];
+        matches!(read(stdin(), &mut keys), Ok(count) if keys[..count].contains(&b'q'))
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        // The terminal may be gone.
+        let _ = tcsetattr(stdin(), SetArg::TCSANOW, &self.before);
     }
 }
 

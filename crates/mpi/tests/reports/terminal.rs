@@ -1,0 +1,72 @@
+//! `--top` in a terminal, which is a pair of pseudo-terminals.
+
+use crate::support::{CASE_VARIABLE, RUN_LIMIT, mpiexec};
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::{LocalFlags, tcgetattr};
+use nix::unistd::{Pid, read, ttyname, write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Written in front of every view.
+const CUT: &str = "\x1b[?7l";
+
+pub fn a_view_is_drawn_in_a_terminal(folder: &Path) {
+    let narrow = Winsize { ws_row: 24, ws_col: 40, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(Some(&narrow), None).expect("a pseudo-terminal");
+    let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
+    let mut command = Command::new(mpiexec());
+    command.args(["--top", "--oversubscribe", "-n", "2"]).arg(std::env::current_exe().expect("a path"));
+    command.env(CASE_VARIABLE, "receives_for_ever").env("MPIEXEC_CONFIG", "/dev/null").current_dir(folder);
+    let mut child =
+        command.stdin(slave()).stdout(Stdio::null()).stderr(slave()).spawn().expect("mpiexec starts");
+
+    let heard = Arc::new(Mutex::new(String::new()));
+    let (master, hears) = (pty.master.try_clone().expect("a descriptor"), heard.clone());
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = read(&master, &mut bytes) {
+            hears.lock().expect("nobody panics").push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+    });
+    let text = || heard.lock().expect("nobody panics").clone();
+    let wait = |what: &str, is_there: &dyn Fn(&str) -> bool| {
+        let start = Instant::now();
+        while !is_there(&text()) {
+            assert!(start.elapsed() < RUN_LIMIT, "{what} never came:\n{}", text());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let views = |text: &str| text.matches(CUT).count();
+
+    wait("a view of the blocked ranks", &|text| {
+        let last = text.rsplit(CUT).next().unwrap_or_default();
+        last.contains("rank 0") && last.contains("receive") && last.contains("rank 1  ")
+    });
+    assert!(text().contains("waits for"), "{}", text());
+    // Cut, and not broken: the view has as many lines as rows, whatever the width.
+    let name = ttyname(pty.slave.as_fd()).expect("it has a name");
+    let resized = Command::new("stty").arg("-F").arg(&name).args(["cols", "20"]).status();
+    assert!(resized.expect("stty runs").success());
+    let before = views(&text());
+    wait("a view after the terminal became narrower", &|text| views(text) >= before + 2);
+    assert!(
+        text().rsplit(CUT).nth(1).is_some_and(|view| view.contains("\x1b[3A")),
+        "drawn over the last: {}",
+        text()
+    );
+
+    write(&pty.master, b"xq").expect("keys are pressed");
+    wait("the end of the view", &|text| text.contains("the view has ended (q); the job goes on"));
+    let before = views(&text());
+    std::thread::sleep(Duration::from_millis(1200));
+    assert_eq!(views(&text()), before, "no view after its end");
+    assert_eq!(child.try_wait().expect("a child"), None, "the job goes on");
+    let flags = tcgetattr(pty.slave.as_fd()).expect("a terminal").local_flags;
+    assert!(flags.contains(LocalFlags::ICANON | LocalFlags::ECHO), "the terminal is as it was");
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("mpiexec lives");
+    assert_eq!(child.wait().expect("it ends").code(), Some(143));
+}
