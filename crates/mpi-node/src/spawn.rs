@@ -3,13 +3,14 @@
 //! Both ends of the inheritance are here: [`Inheritance::apply`] prepares a command, [`inherited`]
 //! is what the started process does with a descriptor's number that it was told.
 
+use crate::image::Image;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// What a command gets from its parent beyond arguments, environment and standard streams.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Inheritance {
     /// Descriptors that stay open in the child, under the same numbers. They must stay open in
     /// the parent until the child has started.
@@ -24,6 +25,8 @@ pub struct Inheritance {
     pub processors: Option<Vec<usize>>,
     /// Soft limit of open files in the child; `None` leaves it as it is.
     pub open_files: Option<u64>,
+    /// What the child becomes, in place of the command's own program, arguments and environment.
+    pub image: Option<Image>,
 }
 
 impl Inheritance {
@@ -38,7 +41,7 @@ impl Inheritance {
             command.process_group(0);
         }
         let parent = std::process::id();
-        let Inheritance { keep, own_terminal, die_with_parent, open_files, .. } = self;
+        let Inheritance { keep, own_terminal, die_with_parent, open_files, image, .. } = self;
         let before_exec = move || {
             for fd in &keep {
                 set_close_on_exec(*fd, false)?;
@@ -72,11 +75,12 @@ impl Inheritance {
                     return Err(io::Error::from_raw_os_error(libc::ESRCH));
                 }
             }
-            Ok(())
+            // Nothing is left to be done between here and the program.
+            image.as_ref().map_or(Ok(()), |image| Err(image.become_it()))
         };
         // SAFETY: the closure runs in the forked child and calls only fcntl, setsid, ioctl, sigemptyset,
-        // sigprocmask, sched_setaffinity, getrlimit, setrlimit, prctl and getppid, which are async-signal-safe system calls; it
-        // allocates nothing (errors are made from raw numbers).
+        // sigprocmask, sched_setaffinity, getrlimit, setrlimit, prctl, getppid and execve, which are async-signal-safe
+        // system calls; it allocates nothing (errors are made from raw numbers).
         unsafe { command.pre_exec(before_exec) };
         Ok(())
     }

@@ -101,6 +101,44 @@ fn nothing_is_started_after_a_usage_error() {
     }
 }
 
+/// What the kernel does not run is given to the shell only if it is a text; and that still is.
+#[test]
+fn a_program_for_other_processors_is_no_script() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = std::env::temp_dir().join(format!("mpiexec-foreign-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let make = |name: &str, content: &[u8]| {
+        let path = directory.join(name);
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    // A machine that does not exist; as a script it would write a file.
+    let mut foreign = std::fs::read("/proc/self/exe").unwrap();
+    foreign.truncate(4096);
+    foreign[18..20].copy_from_slice(&[0xfe, 0xca]);
+    foreign.extend_from_slice(b"\n>written\necho read as a script\n");
+    let foreign = make("foreign", &foreign);
+    let script = make("script", b"echo \"$0: $# $2\"\n");
+    let odd = make("odd", b"\0\0echo read as a script\n");
+    for options in ["-n 2", "-n 2 --launcher fork --host localhost,127.0.0.1 --oversubscribe"] {
+        for program in [&foreign, &odd] {
+            let refused = Run::new(options).args(&[program]).dir(&directory).done();
+            assert_eq!(refused.status, 126, "{options}: {refused:?}");
+            assert!(
+                refused.err.contains("Exec format error") && refused.err.contains(program),
+                "{refused:?}"
+            );
+            assert!(!refused.out.contains("read as") && !refused.err.contains("not found"), "{refused:?}");
+        }
+        assert!(!directory.join("written").exists());
+        let ran = Run::new("-n 2").args(&[&script, "a b", "c"]).dir(&directory).done();
+        assert_eq!(ran.status, 0, "{ran:?}");
+        assert_eq!(ran.out, format!("{script}: 2 c\n").repeat(2));
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
 #[test]
 fn programs_that_cannot_run() {
     let directory = std::env::temp_dir().join(format!("mpiexec-status-{}", std::process::id()));

@@ -195,3 +195,37 @@ fn a_full_disk_is_told_as_such() {
         assert!(!done.err.contains("roken pipe"), "{done:?}");
     }
 }
+
+/// A limit of the size of files costs what does not fit it, with a line for each, and kills nobody.
+#[test]
+fn a_limit_of_file_sizes_is_told_as_such() {
+    let directory = std::env::temp_dir().join(format!("mpiexec-limit-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let limited = |options: &str, steps: &str| {
+        let (mpiexec, rank) = (common::mpiexec(), common::rank_program());
+        let script = format!("ulimit -f 10; exec {} {options} {} {steps}", mpiexec.display(), rank.display());
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(&directory).output().unwrap()
+    };
+    let small = limited("-q -n 2 --timeout 50 --trace t.json", "init finalize");
+    let err = String::from_utf8_lossy(&small.stderr).into_owned();
+    assert_eq!(small.status.code(), Some(0), "{err}");
+    for what in ["no shared memory", "nothing is recorded"] {
+        assert!(err.lines().any(|l| l.contains(what) && l.contains("File too large")), "{what}: {err}");
+    }
+    let large = limited("-q -n 2 --timeout 50 --output-dir out", "lines:100000");
+    let err = String::from_utf8_lossy(&large.stderr).into_owned();
+    assert_eq!(large.status.code(), Some(3), "{err}");
+    assert!(err.contains("the files of rank") && err.contains("File too large"), "{err}");
+    // The ranks have the signal as ever.
+    let own = std::process::Command::new("sh")
+        .args([
+            "-c",
+            &format!("ulimit -f 10; exec {} -q -n 1 sh -c 'yes > big'", common::mpiexec().display()),
+        ])
+        .current_dir(&directory)
+        .output()
+        .unwrap();
+    assert_eq!(own.status.code(), Some(128 + 25), "{own:?}");
+    std::fs::remove_dir_all(&directory).unwrap();
+}

@@ -133,7 +133,10 @@ impl Daemon {
         for signal in [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
             set.add(signal);
         }
-        set.thread_block()?;
+        let mut blocked = set;
+        // A limit of the size of files is an error of the write, then.
+        blocked.add(Signal::SIGXFSZ);
+        blocked.thread_block()?;
         let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         let up = Link::upwards(
             io::stdin().as_fd().try_clone_to_owned()?,

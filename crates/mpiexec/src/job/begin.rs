@@ -190,7 +190,10 @@ pub fn take_signals() -> Result<SignalFd, LaunchError> {
     for signal in turn::SIGNALS {
         set.add(*signal);
     }
-    set.thread_block().map_err(LaunchError::system("signals"))?;
+    let mut blocked = set;
+    // A limit of the size of files is an error of the write, then.
+    blocked.add(Signal::SIGXFSZ);
+    blocked.thread_block().map_err(LaunchError::system("signals"))?;
     // Reading a terminal that belongs to another job is an error then, not a stop.
     set.remove(Signal::SIGTTIN);
     SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)

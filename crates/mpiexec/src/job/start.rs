@@ -6,15 +6,15 @@ use super::input::Source;
 use super::terminal;
 use crate::error::LaunchError;
 use crate::plan::{Place, Ready};
+use mpi_node::Image;
 use mpi_node::spawn::Inheritance;
 use mpi_pmi::server::Inbox;
 use mpi_pmi::variables;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// What all ranks of a job have in common.
@@ -152,7 +152,6 @@ pub fn start(
     let (ours, theirs) = UnixStream::pair().map_err(LaunchError::system("control channel of a rank"))?;
     ours.set_nonblocking(true).map_err(LaunchError::system("control channel of a rank"))?;
     let mut command = Command::new(&program.executable);
-    command.arg0(&program.name).args(&program.arguments);
     if let Some(wdir) = &program.wdir {
         command.current_dir(wdir);
     }
@@ -180,6 +179,9 @@ pub fn start(
         die_with_parent: true,
         processors: place.processors.clone(),
         open_files: common.open_files,
+        image: Some(
+            image(&command, common, program).map_err(LaunchError::system(format!("starting rank {rank}")))?,
+        ),
     }
     .apply(&mut command)
     .map_err(LaunchError::system(format!("processors of rank {rank}")))?;
@@ -215,6 +217,22 @@ pub fn attach(socket: OwnedFd, pid: u32, host: usize) -> Result<Rank, LaunchErro
     socket.set_nonblocking(true).map_err(LaunchError::system("control channel of a rank"))?;
     let control = Some(Control::new(socket));
     Ok(Rank { foreign: true, pid, control, ..Rank::new(0, 0, 0, host) })
+}
+
+/// The program that a command was made for, with all that the command was told of its environment.
+fn image(command: &Command, common: &Common, program: &Ready) -> std::io::Result<Image> {
+    let mut environment: BTreeMap<OsString, OsString> = match &common.environment {
+        Some(given) => given.iter().cloned().collect(),
+        None => std::env::vars_os().collect(),
+    };
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => _ = environment.insert(name.to_owned(), value.to_owned()),
+            None => _ = environment.remove(name),
+        }
+    }
+    let arguments = [program.name.as_ref()].into_iter().chain(program.arguments.iter().map(AsRef::as_ref));
+    Image::new(&program.executable, arguments, environment.into_iter())
 }
 
 fn environment(
@@ -311,7 +329,12 @@ fn spawn_failed(error: std::io::Error, rank: usize, program: &Ready, host: &str)
             host,
             detail: format!("{error} (the interpreter named in its first line, or its loader, is missing)"),
         },
-        Some(EACCES | ENOEXEC) => LaunchError::NotExecutable { path, host, detail: error.to_string() },
+        Some(ENOEXEC) => LaunchError::NotExecutable {
+            path,
+            host,
+            detail: format!("{error} (it is made for other processors, or damaged)"),
+        },
+        Some(EACCES) => LaunchError::NotExecutable { path, host, detail: error.to_string() },
         _ => LaunchError::System { what: format!("starting rank {rank} on {host}"), error },
     }
 }
