@@ -260,10 +260,8 @@ impl Writer {
                 return None;
             }
             let alone = thread.depth.get() == 0;
-            if alone {
-                if !self.begins_untimed(thread, WAIT) {
-                    self.begin_timed(thread, 0);
-                }
+            if alone && !self.begins_untimed(thread, WAIT) {
+                self.begin_timed(thread, 0);
             }
             self.wait_of(thread, Kind::Guard);
             Some(Wait { alone })
