@@ -32,6 +32,7 @@ pub mod ring;
 pub mod segment;
 mod sleep;
 pub mod spawn;
+pub mod standard;
 pub mod terminal;
 
 pub use biased::{BiasedLock, Guard};

@@ -4,6 +4,7 @@
 //! `rank init @1 exit:3 @all sleep:60` has rank 1 exit with 3 while the others sleep.
 
 use mpi_pmi::{Bootstrap, Event};
+use mpi_wire::spawn::{SpawnCommand, SpawnOutcome, SpawnRequest};
 use mpi_wire::waits::Wait;
 use nix::sys::signal::{SigSet, Signal};
 use std::io::{Read, Write};
@@ -65,9 +66,16 @@ fn with_world(verb: &str, value: &str, world: &Bootstrap) {
         "fence" => client.fence().expect("fence"),
         "events" => watch(world, value.to_owned()),
         "report" => client.report(value, &waits(value)).expect("report"),
+        "spawn" => println!("{:?}", spawned(&**client, value)),
         "again" => client.started().expect("started"),
         _ => panic!("no step is called {verb}"),
     }
+}
+
+/// Spawns one process of a program.
+fn spawned(client: &dyn mpi_pmi::Client, program: &str) -> SpawnOutcome {
+    let command = SpawnCommand { program: program.into(), count: 1, ..SpawnCommand::default() };
+    client.spawn(SpawnRequest { commands: vec![command], port: String::new() }).expect("spawn")
 }
 
 /// On SIGTERM takes some time to tidy up. Comes before any step that starts a thread.

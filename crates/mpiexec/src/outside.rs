@@ -2,7 +2,7 @@
 
 use crate::cli::configfile::{self, Default as FileDefault};
 use crate::cli::table::{OPTIONS, Opt};
-use crate::cli::{Given, UsageError};
+use crate::cli::{Given, UsageError, utf8};
 use std::path::PathBuf;
 
 /// Where a value comes from.
@@ -21,8 +21,8 @@ pub enum Origin {
 /// Defaults from outside the command line.
 #[derive(Debug, Default)]
 pub struct Outside {
-    /// Options that variables set.
-    pub environment: Vec<(&'static Opt, String)>,
+    /// Options that variables set: the option, its value, the variable.
+    pub environment: Vec<(&'static Opt, String, String)>,
     /// Options that the configuration file sets.
     pub file: Vec<FileDefault>,
 }
@@ -35,11 +35,12 @@ impl Outside {
     pub fn read() -> Result<Outside, UsageError> {
         let mut environment = Vec::new();
         for opt in OPTIONS.iter().filter(|opt| opt.has_default()) {
-            if let Some(value) = std::env::var_os(opt.variable()) {
+            for variable in opt.variables() {
+                let Some(value) = std::env::var_os(&variable) else { continue };
                 let value = value
                     .into_string()
-                    .map_err(|v| UsageError::new(format!("{}={v:?}: not UTF-8", opt.variable())))?;
-                environment.push((opt, value));
+                    .map_err(|v| UsageError::new(format!("{variable}={v:?}: not UTF-8")))?;
+                environment.push((opt, value, variable));
             }
         }
         Ok(Outside { environment, file: config_file()? })
@@ -57,9 +58,12 @@ fn config_file() -> Result<Vec<FileDefault>, UsageError> {
             (base.join("mpiexec.conf"), false)
         }
     };
-    match std::fs::read_to_string(&path) {
-        Ok(text) => configfile::defaults(&path.display().to_string(), &text),
-        Err(e) if !asked_for && e.kind() != std::io::ErrorKind::InvalidData => Ok(Vec::new()),
+    match std::fs::read(&path) {
+        Ok(bytes) => {
+            let name = path.display().to_string();
+            configfile::defaults(&name, &utf8(&name, bytes)?)
+        }
+        Err(_) if !asked_for => Ok(Vec::new()),
         Err(e) => Err(UsageError::new(format!("{}: {e}", path.display()))),
     }
 }
@@ -77,8 +81,9 @@ impl Values<'_> {
         if let Some(given) = self.given.iter().rev().find(|given| given.opt.name == name) {
             return Some((&given.value, Origin::Flag(given.spelled.clone())));
         }
-        if let Some((opt, value)) = self.outside.environment.iter().find(|(opt, _)| opt.name == name) {
-            return Some((value, Origin::Environment(opt.variable())));
+        let environment = &self.outside.environment;
+        if let Some((_, value, variable)) = environment.iter().find(|(opt, ..)| opt.name == name) {
+            return Some((value, Origin::Environment(variable.clone())));
         }
         let (_, value, place) = self.outside.file.iter().rev().find(|(opt, ..)| opt.name == name)?;
         Some((value, Origin::File(place.clone())))

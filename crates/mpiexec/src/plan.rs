@@ -122,9 +122,22 @@ impl Plan {
         let used = placement.hosts.len();
         let hosts = [placement.hosts, placement.spare].concat();
         let mut plan = Plan { programs: Vec::new(), wanted, ranks, hosts, used, host, processors };
+        plan.check_interface(job)?;
         plan.lay_out(job);
         plan.find_programs()?;
         Ok(plan)
+    }
+
+    /// An interface must be there, where all ranks are on this machine; of others their hosts know.
+    fn check_interface(&self, job: &Job) -> Result<(), UsageError> {
+        let Some((name, said)) = &job.iface else { return Ok(()) };
+        let Ok(all) = mpi_node::addresses::interfaces() else { return Ok(()) };
+        let names = mpi_node::addresses::names(&all);
+        if names.contains(name) || !self.other_hosts().is_empty() {
+            return Ok(());
+        }
+        let there = names.join(", ");
+        Err(UsageError::new(format!("{said}: {} has no such interface; there are: {there}", self.host)))
     }
 
     /// Gives the ranks of this machine their processors.

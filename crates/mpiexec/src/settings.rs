@@ -1,7 +1,7 @@
 //! What the options mean: flag beats environment beats file beats default.
 
 use crate::cli::table::{OPTIONS, Opt, Takes};
-use crate::cli::{Given, Section, UsageError, Words};
+use crate::cli::{Given, Section, UsageError, Words, utf8};
 use crate::hosts::hostfile::{self, Entry};
 use crate::hosts::launcher::Launcher;
 use crate::limits;
@@ -46,6 +46,8 @@ pub struct Job {
     pub quiet: bool,
     /// More ranks than processors.
     pub oversubscribe: Oversubscribe,
+    /// The network interface for the ranks' connections, and the option that says so, as it was given.
+    pub iface: Option<(String, String)>,
     /// The hosts of the hostfile.
     pub hostfile: Option<Vec<Entry>>,
     /// Ranks on each host.
@@ -209,6 +211,7 @@ impl Job {
             verbose: values.flag("verbose")?,
             quiet: values.flag("quiet")?,
             oversubscribe,
+            iface: values.get("iface").map(|name| (name.to_owned(), values.said("iface"))),
             hostfile: given.or(allocation.clone()).or(operated),
             ppn: values.number("ppn", 1, limits::RANKS_MAX)?,
             map_by: match values.get("map-by") {
@@ -296,7 +299,8 @@ fn variables(words: &Words, values: &Values<'_>) -> Result<Vec<(String, String)>
 /// The hosts of the hostfile, if one is given.
 fn hostfile_of(values: &Values<'_>) -> Result<Option<Vec<Entry>>, UsageError> {
     let Some(path) = values.get("hostfile") else { return Ok(None) };
-    let text = std::fs::read_to_string(path).map_err(|e| values.bad("hostfile", &e.to_string()))?;
+    let bytes = std::fs::read(path).map_err(|e| values.bad("hostfile", &e.to_string()))?;
+    let text = utf8(path, bytes)?;
     let hosts = hostfile::file(&text).map_err(|fault| UsageError::new(format!("{path}:{fault}")))?;
     match hosts.is_empty() {
         true => Err(values.bad("hostfile", "no host in this file")),
@@ -590,7 +594,7 @@ mod tests {
     fn flag_beats_environment_beats_file() {
         let timeout = table::find("timeout").unwrap();
         let file = vec![(timeout, String::from("1"), String::from("f:1:1"))];
-        let environment = vec![(timeout, String::from("2"))];
+        let environment = vec![(timeout, String::from("2"), timeout.variable())];
         let resolve = |line: &str, outside: &Outside| {
             let words = parse(line.split_whitespace().map(OsString::from)).unwrap();
             Job::new(words, outside).unwrap().timeout

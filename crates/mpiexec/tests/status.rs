@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Run;
+use common::{Directory, Run};
 use std::time::Duration;
 
 /// Every rank is gone within 2 s of a failure; generous here, since the machine may be busy, and
@@ -94,6 +94,8 @@ fn nothing_is_started_after_a_usage_error() {
         ("--soft zz true", "--soft \"zz\": expected"),
         ("--no-oversubscribe -n 4000 true", "which needs 4000"),
         ("-configfile /nonexistent", "/nonexistent"),
+        ("-n 2 --iface nosuch0 true", "--iface \"nosuch0\": "),
+        ("-n 2 --port-range 0-3 true", "--port-range \"0-3\": expected"),
     ] {
         let done = Run::new(options).done();
         assert_eq!(done.status, 2, "{done:?}");
@@ -165,6 +167,39 @@ fn programs_that_cannot_run() {
     assert!(wdir.err.contains("/nonexistent/dir") && wdir.err.contains(" on "), "{wdir:?}");
 }
 
+/// The example program, made one for another processor: the kernel refuses it, whoever starts it.
+#[test]
+fn a_program_of_another_machine_is_never_a_script() {
+    let directory = Directory::new("machine");
+    let mut bytes = std::fs::read(common::rank_program()).unwrap();
+    let cut_off = bytes[..40].to_vec();
+    bytes[18..20].copy_from_slice(&[0xB7, 0]);
+    let odd = [
+        (b"no\x00text > created\n".to_vec(), "it is neither a program of this machine nor a script"),
+        (cut_off, "although it is for this processor: it is damaged, or cut off"),
+        (bytes, "it is a program for aarch64, 64 bits; this machine is"),
+    ];
+    for (bytes, expected) in odd {
+        let path = directory.file("odd", &bytes);
+        for options in ["-n 2", "-n 2 --launcher fork -host a,b", "-n 2 --launcher fork -host a,b --pty"] {
+            let done = Run::new(options).args(&[&path]).dir(&directory.path).done();
+            assert_eq!(done.status, 126, "{options}: {done:?}");
+            assert!(done.err.contains(expected) && done.err.contains(&path), "{options}: {done:?}");
+            assert_eq!(done.out, "", "{options}: {done:?}");
+        }
+        let done = Run::new("-n 1").rank(&format!("init spawn:{path} finalize")).done();
+        assert_eq!(done.status, 0, "{done:?}");
+        assert!(done.out.contains("Failed") && done.out.contains("cannot be run"), "{done:?}");
+    }
+    assert!(!directory.path.join("created").exists());
+    // Text needs no first line: a shell reads it, as for execvp, with all its arguments.
+    let script = directory.file("script", b"echo $0 $1 $MPI_PMI_RANK\n");
+    for options in ["-q -n 1", "-q -n 1 --launcher fork -host a"] {
+        let done = Run::new(options).args(&[&script, "one"]).done();
+        assert_eq!((done.status, done.out), (0, format!("{script} one 0\n")), "{options}: {}", done.err);
+    }
+}
+
 #[test]
 fn the_timeout_shows_what_the_ranks_wait_for() {
     let done = Run::new("-n 3 --timeout 0.5").rank("@1 init events:tea @0 init @all sleep:100").done();
@@ -202,6 +237,39 @@ fn the_environment_sets_options_too() {
     let done = Run::new("-n 1").env("MPIEXEC_TIMEOUT", "soon").args(&["true"]).done();
     assert_eq!(done.status, 2, "{done:?}");
     assert!(done.err.contains("MPIEXEC_TIMEOUT=\"soon\""), "{done:?}");
+    // Those by which ranks are told are known too, and found before anything starts.
+    for (name, value) in [("MPI_IFACE", "nosuch0"), ("MPI_PORT_RANGE", "9-1"), ("MPI_BIND_TO", "moon")] {
+        let done = Run::new("-n 2").env(name, value).rank("print:started").done();
+        assert_eq!((done.status, done.out.as_str()), (2, ""), "{done:?}");
+        assert!(done.err.starts_with(&format!("mpiexec: {name}={value:?}: ")), "{done:?}");
+    }
+    let done = Run::new("-q -n 1 --port-range 7000-7100")
+        .env("MPI_PORT_RANGE", "9-1")
+        .rank("env:MPI_PORT_RANGE")
+        .done();
+    assert_eq!((done.status, done.out.as_str()), (0, "7000-7100\n"), "the flag beats it: {done:?}");
+}
+
+#[test]
+fn files_of_settings_are_read_or_refused_with_a_place() {
+    let directory = Directory::new("files");
+    for (option, text, expected) in [
+        ("MPIEXEC_CONFIG", &b"ppn = 2\nppn = 3\n"[..], ":2:1: ppn is set to another value at "),
+        ("MPIEXEC_CONFIG", b"ppn = 2\n# \xff\n", ":2:3: the byte 0xff is not UTF-8"),
+        ("--hostfile", b"a\nb\xe4\n", ":2:2: the byte 0xe4 is not UTF-8"),
+        ("--hostfile", b"a\n [::1\n", ":2:2: a bracket that does not end"),
+        ("-configfile", b"-n 1 true\n\x80", ":2:1: the byte 0x80 is not UTF-8"),
+    ] {
+        let path = directory.file("file", text);
+        let run = if option.starts_with('-') {
+            Run::new("").args(&[option, &path])
+        } else {
+            Run::new("-n 1").env(option, &path)
+        };
+        let done = if option == "-configfile" { run.done() } else { run.rank("print:started").done() };
+        assert_eq!((done.status, done.out.as_str()), (2, ""), "{done:?}");
+        assert!(done.err.starts_with(&format!("mpiexec: {path}{expected}")), "{expected}: {done:?}");
+    }
 }
 
 #[test]

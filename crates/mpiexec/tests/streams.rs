@@ -216,7 +216,7 @@ fn a_limit_of_file_sizes_is_told_as_such() {
     let large = limited("-q -n 2 --timeout 50 --output-dir out", "lines:100000");
     let err = String::from_utf8_lossy(&large.stderr).into_owned();
     assert_eq!(large.status.code(), Some(3), "{err}");
-    assert!(err.contains("the files of rank") && err.contains("File too large"), "{err}");
+    assert!(err.contains(".out in out: File too large"), "{err}");
     // The ranks have the signal as ever.
     let own = std::process::Command::new("sh")
         .args([
@@ -228,4 +228,52 @@ fn a_limit_of_file_sizes_is_told_as_such() {
         .unwrap();
     assert_eq!(own.status.code(), Some(128 + 25), "{own:?}");
     std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_closed_standard_output_is_told_as_such() {
+    let mpiexec = common::mpiexec().display().to_string();
+    let run = |line: &str| {
+        let output = std::process::Command::new("sh").args(["-c", line]).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, err) = run(&format!("{mpiexec} -q -n 2 echo hello >&-"));
+    assert_eq!(status, Some(3), "{err}");
+    assert!(err.contains("standard output of mpiexec: it is closed"), "{err}");
+    // What is thrown away on purpose, or not written at all, is no fault.
+    for line in ["-q -n 2 echo hello >/dev/null", "-q -n 2 true >&-", "-q -n 1 echo hello 2>&- >/dev/null"] {
+        assert_eq!(run(&format!("{mpiexec} {line}")), (Some(0), String::new()), "{line}");
+    }
+}
+
+/// A file may not become larger than the limit says: the write fails, and nobody is killed for it.
+#[test]
+fn a_limit_of_file_sizes_costs_a_line_and_not_the_job() {
+    let directory = common::Directory::new("fsize");
+    let mpiexec = common::mpiexec().display().to_string();
+    let rank = common::rank_program().display().to_string();
+    let run = |limit: &str, options: &str, steps: &str| {
+        let line = format!("ulimit -f {limit}; {mpiexec} {options} {rank} {steps}");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &line]).current_dir(&directory.path).env("MPIEXEC_CONFIG", "/dev/null");
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    for launcher in ["", "--launcher fork -host a,b"] {
+        let options = format!("-q -n 2 {launcher} --output-dir out");
+        let (status, _, err) = run("10", &options, "@1 lines:10000 @0 print:short\\\\n");
+        assert_eq!(status, Some(3), "{err}");
+        let lines: Vec<&str> = err.lines().filter(|line| line.contains("rank.1.out")).collect();
+        assert_eq!(lines.len(), 1, "{err}");
+        assert!(lines[0].contains("File too large") && lines[0].contains("the job goes on"), "{err}");
+        let whole = std::fs::read_to_string(directory.path.join("out/rank.0.out")).unwrap();
+        assert_eq!(whole, "short\n", "{err}");
+    }
+    let (status, out, err) = run("0", "-q -n 2 --trace t.json --report r.json", "init print:x\\\\n finalize");
+    assert_eq!((status, out.as_str()), (Some(0), "x\nx\n"), "{err}");
+    assert!(err.contains("File too large"), "{err}");
+    // The ranks have the signal as they would have it without a launcher.
+    let (status, _, err) = run("0", "-q -n 1", "kill:XFSZ");
+    assert_eq!(status, Some(153), "{err}");
 }

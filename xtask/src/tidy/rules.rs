@@ -81,6 +81,7 @@ pub const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/mpi-node/src/segment/region.rs", "parts of the mapping"),
     ("crates/mpi-node/src/image.rs", "the argument lists of execve"),
     ("crates/mpi-node/src/spawn.rs", "what runs between fork and exec"),
+    ("crates/mpi-node/src/standard.rs", "a look at the standard streams before main"),
     ("crates/mpi-node/src/terminal.rs", "the system call"),
     ("crates/mpi-p2p/src/board.rs", "reaching into memory that a peer has lent"),
     ("crates/mpi-p2p/src/engine.rs", "receives whose memory the caller names on arrival"),

@@ -1,7 +1,7 @@
 //! Files: `-configfile` (programs) and the configuration file (defaults).
 
 use super::table::{self, Opt};
-use super::{UsageError, Words, parse};
+use super::{UsageError, Words, parse, utf8};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -10,9 +10,10 @@ use std::path::Path;
 /// # Errors
 /// [`UsageError`] with file and line.
 pub fn programs(path: &Path) -> Result<Words, UsageError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| UsageError::new(format!("-configfile {}: {e}", path.display())))?;
-    parse_programs(&path.display().to_string(), &text)
+    let bytes =
+        std::fs::read(path).map_err(|e| UsageError::new(format!("-configfile {}: {e}", path.display())))?;
+    let name = path.display().to_string();
+    parse_programs(&name, &utf8(&name, bytes)?)
 }
 
 fn parse_programs(name: &str, text: &str) -> Result<Words, UsageError> {
@@ -47,10 +48,12 @@ pub type Default = (&'static Opt, String, String);
 /// # Errors
 /// [`UsageError`] with file, line and column.
 pub fn defaults(name: &str, text: &str) -> Result<Vec<Default>, UsageError> {
-    let mut all = Vec::new();
+    let mut all: Vec<Default> = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        let place =
-            |at: &str| format!("{name}:{}:{}", number + 1, at.as_ptr() as usize - line.as_ptr() as usize + 1);
+        let place = |at: &str| {
+            let before = line.get(..at.as_ptr() as usize - line.as_ptr() as usize).unwrap_or_default();
+            format!("{name}:{}:{}", number + 1, before.chars().count() + 1)
+        };
         let content = line.trim();
         if content.is_empty() || content.starts_with('#') {
             continue;
@@ -62,7 +65,13 @@ pub fn defaults(name: &str, text: &str) -> Result<Vec<Default>, UsageError> {
         let opt = table::find(key.trim_start_matches('-'))
             .filter(|opt| opt.has_default())
             .ok_or_else(|| UsageError::new(format!("{}: no setting is called {key:?}", place(content))))?;
-        all.push((opt, value.trim().to_owned(), place(content)));
+        let value = value.trim();
+        // As on the command line: silently taking one of two would be a guess.
+        if let Some((.., earlier)) = all.iter().find(|(o, v, _)| std::ptr::eq(*o, opt) && v != value) {
+            let message = format!("{}: {key} is set to another value at {earlier}", place(content));
+            return Err(UsageError::new(message));
+        }
+        all.push((opt, value.to_owned(), place(content)));
     }
     Ok(all)
 }
@@ -126,7 +135,13 @@ mod tests {
         let found = defaults("c", "# comment\n timeout = 30\ntag-output=yes").unwrap();
         let found: Vec<_> = found.iter().map(|(o, v, p)| (o.name, v.as_str(), p.as_str())).collect();
         assert_eq!(found, [("timeout", "30", "c:2:2"), ("tag-output", "yes", "c:3:1")]);
-        for (text, expected) in [("x", "c:1:1: expected"), ("\n  colour = red", "c:2:3: no setting")] {
+        assert_eq!(defaults("c", "timeout = 2\ntimeout=2").map(|all| all.len()), Ok(2));
+        for (text, expected) in [
+            ("x", "c:1:1: expected"),
+            ("\n  colour = red", "c:2:3: no setting"),
+            ("timeout = 2\n timeout=3", "c:2:2: timeout is set to another value at c:1:1"),
+            ("l = yes\ntag-output = no", "c:2:1: tag-output is set to another value at c:1:1"),
+        ] {
             let error = defaults("c", text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         }

@@ -32,6 +32,21 @@ impl UsageError {
     }
 }
 
+/// The text of a file of settings, which is called `name`.
+///
+/// # Errors
+/// The first byte that is no UTF-8, with its line and column.
+pub fn utf8(name: &str, bytes: Vec<u8>) -> Result<String, UsageError> {
+    String::from_utf8(bytes).map_err(|e| {
+        let good = e.as_bytes().get(..e.utf8_error().valid_up_to()).unwrap_or_default();
+        let byte = e.as_bytes().get(good.len()).copied().unwrap_or_default();
+        let good = String::from_utf8_lossy(good);
+        let line = good.matches('\n').count() + 1;
+        let column = good.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        UsageError::new(format!("{name}:{line}:{column}: the byte 0x{byte:02x} is not UTF-8"))
+    })
+}
+
 /// The command line, read.
 #[derive(Debug, Default)]
 pub struct Words {

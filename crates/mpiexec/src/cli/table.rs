@@ -58,6 +58,13 @@ impl Opt {
         format!("MPIEXEC_{}", self.name.replace('-', "_").to_uppercase())
     }
 
+    /// All variables that set it, the first that is set being taken: [`variable`](Opt::variable), and the one
+    /// by which ranks are told.
+    pub fn variables(&self) -> impl Iterator<Item = String> {
+        let told = OF_RANKS.iter().find(|(name, _)| *name == self.name).map(|(_, told)| String::from(*told));
+        [self.variable()].into_iter().chain(told)
+    }
+
     /// It can be set outside of the command line: by its variable and in the configuration file.
     pub fn has_default(&self) -> bool {
         self.support == Support::Yes
@@ -71,6 +78,10 @@ impl Opt {
 pub fn find(name: &str) -> Option<&'static Opt> {
     OPTIONS.iter().find(|opt| opt.name == name || opt.aliases.contains(&name))
 }
+
+/// Variables that ranks know by themselves, and of which the launcher has to know too.
+const OF_RANKS: &[(&str, &str)] =
+    &[("bind-to", "MPI_BIND_TO"), ("iface", "MPI_IFACE"), ("port-range", "MPI_PORT_RANGE")];
 
 /// Heading of the options that print something and end.
 pub const INFORMATION: &str = "Information";

@@ -176,6 +176,9 @@ fn name_and_slots(word: &str) -> Result<(&str, Option<&str>), Wrong<'_>> {
     if word.parse::<Ipv6Addr>().is_ok() {
         return Ok((word, None));
     }
+    if word.starts_with('[') && !word.contains(']') {
+        return Err((word, String::from("a bracket that does not end")));
+    }
     let from = word.rfind(']').unwrap_or(0);
     let tail = word.get(from..).unwrap_or_default();
     match tail.find(':') {
@@ -312,6 +315,8 @@ mod tests {
             ("-a", "1:1: the name of a host does not begin"),
             ("ä b", "1:3: expected slots=N"),
             ("a;b", "1:2: ';' does not belong"),
+            ("[::1", "1:1: a bracket that does not end"),
+            ("me@[fe80::2:4", "1:4: a bracket that does not end"),
             ("a[1-", "1:2: a bracket that does not end"),
             ("a[x]", "1:3: expected a range"),
             ("a[3-1]", "1:3: 3 is above 1"),

@@ -446,6 +446,22 @@ impl<'a> Running<'a> {
         self.watch_control(rank);
     }
 
+    /// What ranks wrote is not all where it was wanted: whatever else, the job has not gone well.
+    fn tell_of_incomplete_files(&mut self) {
+        let incomplete = self.streams.incomplete();
+        if incomplete == 0 {
+            return;
+        }
+        self.status.get_or_insert(3);
+        if let Some(loss) = self.streams.take_loss() {
+            self.streams.message(&format!("mpiexec: {loss}"));
+        }
+        if incomplete > 1 {
+            let line = format!("mpiexec: {incomplete} files of --output-dir are incomplete");
+            self.streams.message(&line);
+        }
+    }
+
     /// Every rank is gone: the rest of their output, what they left behind, the last lines.
     fn clean_up(&mut self) {
         let abnormal = self.status.is_some_and(|status| status != 0);
@@ -459,6 +475,7 @@ impl<'a> Running<'a> {
             self.drain_rank(rank);
         }
         self.streams.finish();
+        self.tell_of_incomplete_files();
         self.report_at_end();
         if self.job.print_all {
             let end = |r: &Rank| match r.end {

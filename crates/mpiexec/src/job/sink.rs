@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub struct Sink {
     fd: BorrowedFd<'static>,
     regular: bool,
+    /// What stands under its number now is not what was closed.
+    closed: bool,
     /// What is written is thrown away.
     broken: bool,
     /// Nobody reads any more.
@@ -24,12 +26,18 @@ impl Sink {
     /// A sink on a standard stream.
     pub fn new(fd: BorrowedFd<'static>) -> Sink {
         let regular = fstat(fd).is_ok_and(|s| SFlag::from_bits_truncate(s.st_mode).contains(SFlag::S_IFREG));
-        Sink { fd, regular, broken: false, left_alone: false, failure: None }
+        Sink { fd, regular, closed: false, broken: false, left_alone: false, failure: None }
+    }
+
+    /// A sink on a stream that was closed before this process began.
+    pub fn closed(fd: BorrowedFd<'static>) -> Sink {
+        Sink { closed: true, ..Sink::new(fd) }
     }
 
     /// True when both streams lead to the same place.
     pub fn same_place(&self, other: &Sink) -> bool {
         match (fstat(self.fd), fstat(other.fd)) {
+            _ if self.closed || other.closed => false,
             (Ok(a), Ok(b)) => (a.st_dev, a.st_ino, a.st_rdev) == (b.st_dev, b.st_ino, b.st_rdev),
             _ => false,
         }
@@ -49,6 +57,9 @@ impl Sink {
     pub fn write(&mut self, bytes: &mut Vec<u8>) {
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            if self.closed && !self.broken {
+                (self.broken, self.failure) = (true, Some(Errno::EBADF));
+            }
             if self.broken {
                 done = bytes.len();
                 break;

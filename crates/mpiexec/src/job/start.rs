@@ -332,7 +332,7 @@ fn spawn_failed(error: std::io::Error, rank: usize, program: &Ready, host: &str)
         Some(ENOEXEC) => LaunchError::NotExecutable {
             path,
             host,
-            detail: format!("{error} (it is made for other processors, or damaged)"),
+            detail: format!("{} ({error})", crate::find::why_unknown(&program.executable)),
         },
         Some(EACCES) => LaunchError::NotExecutable { path, host, detail: error.to_string() },
         _ => LaunchError::System { what: format!("starting rank {rank} on {host}"), error },

@@ -19,8 +19,11 @@ pub struct Streams {
     files: Option<Files>,
     /// Whose output is shown; of spawned processes all is, or none.
     shown: Option<Vec<usize>>,
-    /// What cannot be written any more, told once.
+    /// What of the launcher's own streams cannot be written any more, told once.
     failure: Option<String>,
+    /// Files of processes that are incomplete, and the line that tells of the first, told once.
+    incomplete: usize,
+    loss: Option<String>,
     /// Pieces that were written by anybody.
     pieces: u64,
 }
@@ -40,11 +43,13 @@ impl Files {
         Ok(())
     }
 
+    /// No later byte of a file can be in the place of one that is lost: what fails is closed.
     fn write(&mut self, rank: usize, stream: usize, bytes: &[u8]) -> std::io::Result<()> {
-        match self.open.get_mut(rank).and_then(|files| files.get_mut(stream)?.as_mut()) {
-            Some(file) => file.write_all(bytes),
-            None => Ok(()),
-        }
+        let Some(slot) = self.open.get_mut(rank).and_then(|files| files.get_mut(stream)) else {
+            return Ok(());
+        };
+        let Some(file) = slot else { return Ok(()) };
+        file.write_all(bytes).inspect_err(|_| *slot = None)
     }
 }
 
@@ -74,7 +79,11 @@ fn standard_error() -> BorrowedFd<'static> {
 impl Streams {
     /// For `size` ranks.
     pub fn new(size: usize, tags: Tags) -> Streams {
-        let (out, err) = (Sink::new(standard_output()), Sink::new(standard_error()));
+        let out = match mpi_node::standard::output_was_closed() {
+            true => Sink::closed(standard_output()),
+            false => Sink::new(standard_output()),
+        };
+        let err = Sink::new(standard_error());
         let ranks = || 0..size;
         let lanes = if out.same_place(&err) {
             vec![Lane {
@@ -88,7 +97,7 @@ impl Streams {
                 Lane { mixer: Mixer::new(ranks(), tags), sink: err, name: "standard error" },
             ]
         };
-        Streams { lanes, files: None, shown: None, failure: None, pieces: 0 }
+        Streams { lanes, files: None, shown: None, failure: None, incomplete: 0, loss: None, pieces: 0 }
     }
 
     /// Shows only these ranks' output.
@@ -109,12 +118,29 @@ impl Streams {
         Ok(())
     }
 
+    fn lose(&mut self, what: String) {
+        if self.incomplete == 0 {
+            self.loss = Some(format!("{what} (the job goes on; what comes further of this is lost)"));
+        }
+        self.incomplete += 1;
+    }
+
+    /// The line for the first file that is incomplete, told once.
+    pub fn take_loss(&mut self) -> Option<String> {
+        self.loss.take()
+    }
+
+    /// Files of processes that are incomplete.
+    pub fn incomplete(&self) -> usize {
+        self.incomplete
+    }
+
     /// What cannot be written any more, told once.
     pub fn take_failure(&mut self) -> Option<String> {
         for lane in &mut self.lanes {
             if let Some(errno) = lane.sink.take_failure() {
-                self.failure =
-                    Some(format!("{} of mpiexec: {} (what ranks write is lost)", lane.name, errno.desc()));
+                let why = if errno == nix::errno::Errno::EBADF { "it is closed" } else { errno.desc() };
+                self.failure = Some(format!("{} of mpiexec: {why} (what ranks write is lost)", lane.name));
             }
         }
         self.failure.take()
@@ -124,7 +150,10 @@ impl Streams {
     pub fn add(&mut self, label: String) {
         if let Some(files) = &mut self.files {
             if let Err(e) = files.add(&label) {
-                self.failure = Some(format!("the files of process {label}: {e}"));
+                let what = format!("the files of rank {label} in {}: {e}", files.directory.display());
+                // The processes behind it keep their places.
+                files.open.push([None, None]);
+                self.lose(what);
             }
         }
         match self.lanes.as_mut_slice() {
@@ -151,9 +180,9 @@ impl Streams {
         self.pieces += 1;
         if let Some(files) = &mut self.files {
             if let Err(e) = files.write(rank, stream, bytes) {
-                self.failure =
-                    Some(format!("the files of rank {rank} in {}: {e}", files.directory.display()));
-                self.files = None;
+                let kind = if stream == 0 { "out" } else { "err" };
+                let what = format!("rank.{rank}.{kind} in {}: {e}", files.directory.display());
+                self.lose(what);
             }
         }
         if self.shown.as_ref().is_some_and(|shown| !shown.contains(&rank)) {

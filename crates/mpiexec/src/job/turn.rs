@@ -89,6 +89,9 @@ impl Running<'_> {
         if self.streams.flush() {
             self.watch_sinks()?;
         }
+        if let Some(loss) = self.streams.take_loss() {
+            self.streams.message(&format!("mpiexec: {loss}"));
+        }
         if let Some(failure) = self.streams.take_failure() {
             self.streams.message(&format!("mpiexec: {failure}"));
             self.end_all(3, Some(&failure), limits::KILL_AFTER_FAILURE);

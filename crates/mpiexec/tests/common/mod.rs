@@ -260,6 +260,34 @@ impl Collected {
     }
 }
 
+/// A directory that is gone when this is dropped.
+pub struct Directory {
+    pub path: PathBuf,
+}
+
+impl Directory {
+    /// A new one for this test.
+    pub fn new(test: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("mpiexec-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("directory");
+        Directory { path }
+    }
+
+    /// Writes an executable file there; gives its path.
+    pub fn file(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.path.join(name);
+        std::fs::write(&path, bytes).expect("file");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("mode");
+        path.to_str().expect("text").to_owned()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
 /// Sends a process a signal.
 pub fn signal_to(pid: u32, signal: &str) {
     let sent = Command::new("kill").args(["-s", signal, &pid.to_string()]).status().expect("kill");
