@@ -1,7 +1,7 @@
 //! The thread that listens to the launcher, and what a rank says of itself when it is blocked.
 
 use crate::dynamic::Foreign;
-use crate::limits::CONTROL_THREAD_STACK_BYTES;
+use crate::limits::{CONTROL_THREAD_STACK_BYTES, OPEN_SHOWN, POLLING_LOOK};
 use mpi_btl::Ep;
 use mpi_p2p::{Blocked, Engine, Fatal, Hooks, Report};
 use mpi_pmi::{Bootstrap, Client, Event, Kind, exit_status};
@@ -65,13 +65,7 @@ fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>, foreign: &
         }
         Event::ReportWanted => {
             let (text, waits) = match engine.upgrade() {
-                Some(engine) => {
-                    let report = engine.report();
-                    (
-                        describe(&report),
-                        report.blocked.iter().map(|blocked| wait_of(blocked, foreign)).collect(),
-                    )
-                }
+                Some(engine) => said(&engine, foreign),
                 None => (String::from("finalised"), Vec::new()),
             };
             let _ = client.report(&text, &waits);
@@ -85,6 +79,31 @@ fn act(event: Event, client: &Arc<dyn Client>, engine: &Weak<Engine>, foreign: &
     }
 }
 
+/// What the engine's state comes to, in words, and whom it waits for.
+fn said(engine: &Engine, foreign: &Foreign) -> (String, Vec<Wait>) {
+    let mut report = engine.report();
+    let mut polls = false;
+    if report.blocked.is_empty() {
+        // Whether it polls is seen by looking twice.
+        std::thread::sleep(POLLING_LOOK);
+        let before = std::mem::replace(&mut report, engine.report());
+        polls = report.blocked.is_empty() && report.fruitless != before.fruitless;
+    }
+    let mut waits: Vec<Wait> = report.blocked.iter().map(|blocked| wait_of(blocked, foreign)).collect();
+    if polls {
+        let asked = if report.open.is_empty() { report.probed.as_slice() } else { &report.open };
+        // What completes any of them may let it go on; of one that nobody in particular completes nothing is known.
+        if asked.iter().all(|open| !open.waits_for.is_empty()) {
+            let mut wait = Wait { any: true, polls: true, ..Wait::default() };
+            asked.iter().for_each(|open| name(&open.waits_for, &mut wait, foreign));
+            wait.peers.sort_unstable();
+            wait.peers.dedup();
+            waits.push(wait);
+        }
+    }
+    (describe(&report, polls), waits)
+}
+
 fn launcher_gone(pid: u32) -> String {
     format!(
         "mpi: pid {pid}: mpiexec, which watched over the job, is gone (killed?); this process ends with status \
@@ -95,13 +114,17 @@ fn launcher_gone(pid: u32) -> String {
 /// Whom a blocked call waits for.
 fn wait_of(blocked: &Blocked, others: &Foreign) -> Wait {
     let mut wait = Wait { any: blocked.any, ..Wait::default() };
-    for ep in &blocked.waits_for {
+    name(&blocked.waits_for, &mut wait, others);
+    wait
+}
+
+fn name(processes: &[Ep], wait: &mut Wait, others: &Foreign) {
+    for ep in processes {
         match others.identity(*ep) {
             Some(who) => wait.foreign.push(waits::Foreign { job: who.job, rank: who.rank }),
             None => wait.peers.push(ep.0),
         }
     }
-    wait
 }
 
 /// What a finalisation that is going on waits for.
@@ -110,7 +133,7 @@ fn in_finalize() -> Option<String> {
 }
 
 /// A report as one line.
-fn describe(report: &Report) -> String {
+fn describe(report: &Report, polls: bool) -> String {
     if let Some(text) = in_finalize() {
         return text;
     }
@@ -122,7 +145,23 @@ fn describe(report: &Report) -> String {
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let posted = count(report.posted_total, "receive");
         let unexpected = count(report.unexpected_total, "message");
-        return format!("runs outside of MPI; {posted} posted, {unexpected} not yet received");
+        let open = open(report);
+        let seen = format!("{posted} posted, {unexpected} not yet received");
+        return match (polls, open, &report.probed) {
+            (true, Some(open), _) => format!("polls, in vain so far: {open}; {unexpected} not yet received"),
+            (true, None, Some(probed)) => format!("polls, in vain so far: {}; {seen}", probed.text),
+            (true, None, None) => format!("polls, in vain so far; {seen}"),
+            (false, Some(open), _) => format!("runs outside of MPI; {seen}; under way: {open}"),
+            (false, None, _) => format!("runs outside of MPI; {seen}"),
+        };
     }
     report.blocked.iter().map(ToString::to_string).collect::<Vec<_>>().join("; also: ")
+}
+
+/// What is under way without a call that waits for it, in words.
+fn open(report: &Report) -> Option<String> {
+    let shown: Vec<&str> = report.open.iter().take(OPEN_SHOWN).map(|open| open.text.as_str()).collect();
+    let more = report.open_total - shown.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
 }

@@ -76,3 +76,7 @@ pub const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Stack of the control thread, in bytes: it formats lines and calls the launcher.
 pub const CONTROL_THREAD_STACK_BYTES: usize = 256 * 1024;
+/// Time between the two looks by which a rank that polls is told from one that computes.
+pub const POLLING_LOOK: std::time::Duration = std::time::Duration::from_millis(20);
+/// Operations without a waiting call that are shown in words.
+pub const OPEN_SHOWN: usize = 4;

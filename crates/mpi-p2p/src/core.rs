@@ -7,6 +7,7 @@ use crate::direct::Direct;
 use crate::failure::Failures;
 use crate::lanes::Lanes;
 use crate::peer::{Link, Peers};
+use crate::polling::Polling;
 use crate::report::Fatal;
 use crate::request::{Extra, Kind, Phase, RequestId, Requests, flag};
 use crate::sink::Bulks;
@@ -107,6 +108,7 @@ pub(crate) struct State {
     pub scratch: Vec<u8>,
     pub dropped: Arc<Dropped>,
     pub waiters: Waiters,
+    pub polling: Polling,
     pub multiple: bool,
     /// Boards that a context of this process has, a bit each.
     pub boards_taken: u64,
@@ -157,6 +159,7 @@ impl Core {
             scratch: Vec::new(),
             dropped: Arc::new(Dropped::default()),
             waiters: Waiters::default(),
+            polling: Polling::default(),
             multiple: false,
             boards_taken: 0,
             failures: Failures::default(),

@@ -501,6 +501,9 @@ impl Engine {
             core.poll_all();
             found = core.state.iprobe(&cx.face, source.raw(), tag.raw());
             core.state.seek();
+            if matches!(found, Ok(None)) {
+                core.state.polling.probed(cx.face.id, source.raw(), tag.raw());
+            }
         }
         self.shared.leave(core);
         found
@@ -555,6 +558,9 @@ impl Engine {
             core.poll_all();
             found = core.state.improbe(&cx.face, source.raw(), tag.raw());
             core.state.seek();
+            if matches!(found, Ok(None)) {
+                core.state.polling.probed(cx.face.id, source.raw(), tag.raw());
+            }
         }
         self.shared.leave(core);
         found

@@ -183,7 +183,7 @@ impl std::fmt::Display for Error {
             if name.is_empty() {
                 write!(f, " on communicator {context}")?;
             } else {
-                write!(f, " on \"{name}\"")?;
+                write!(f, " on {name:?}")?;
             }
         }
         match self.peer {

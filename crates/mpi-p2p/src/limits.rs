@@ -107,3 +107,5 @@ pub const EARLY_ASIDE_BYTES: usize = 64;
 pub const BOARDS_MOST: u32 = 32;
 /// Most ranks that meet on a board: each looks at the lines of all.
 pub const BOARD_MAX_RANKS: usize = 64;
+/// Ranks that are named of those that a collective operation waits for.
+pub const ABSENT_SHOWN: usize = 8;

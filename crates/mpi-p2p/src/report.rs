@@ -1,5 +1,6 @@
 //! What a blocked or broken process says of itself.
 
+use crate::limits::ABSENT_SHOWN;
 use mpi_btl::Ep;
 use std::fmt;
 use std::time::Duration;
@@ -23,6 +24,10 @@ pub struct Blocked {
     pub any: bool,
     /// The tag; negative for any.
     pub tag: Option<i32>,
+    /// What it is about besides the communicator, as `window "grid"`.
+    pub object: Option<String>,
+    /// Of several who are waited for, their ranks; of one it is the peer.
+    pub absent: Vec<u32>,
     /// For how long.
     pub since: Duration,
     /// Further operations that the same call waits for.
@@ -51,6 +56,14 @@ pub struct Waiting {
 pub struct Report {
     /// Blocked operations of all threads.
     pub blocked: Vec<Blocked>,
+    /// Operations that no call waits for, the first few.
+    pub open: Vec<Open>,
+    /// How many there are.
+    pub open_total: usize,
+    /// How often a test or a probe has found nothing so far: it grows while a thread polls.
+    pub fruitless: u64,
+    /// What the last such probe looked for.
+    pub probed: Option<Open>,
     /// Posted receives, the first few.
     pub posted: Vec<Waiting>,
     /// How many there are.
@@ -61,6 +74,15 @@ pub struct Report {
     pub unexpected_total: usize,
     /// Bytes of memory that they occupy.
     pub unexpected_bytes: u64,
+}
+
+/// An operation that is under way without a call that waits for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Open {
+    /// In words, as `receive on "grid" from rank 3 tag 7`.
+    pub text: String,
+    /// The processes whose act would complete it; empty where that is nobody in particular.
+    pub waits_for: Vec<Ep>,
 }
 
 /// What the engine has to tell of at once.
@@ -113,7 +135,19 @@ impl fmt::Display for Blocked {
         if let Some((name, context)) = &self.comm {
             match name.as_str() {
                 "" => write!(f, " on a communicator without a name (context {context})")?,
-                name => write!(f, " on \"{name}\" (context {context})")?,
+                name => write!(f, " on {name:?} (context {context})")?,
+            }
+        }
+        if let Some(object) = &self.object {
+            write!(f, ", {object}")?;
+        }
+        if let Some((first, rest)) = self.absent.split_first() {
+            write!(f, ", waiting for rank{} {first}", if rest.is_empty() { "" } else { "s" })?;
+            for rank in rest.iter().take(ABSENT_SHOWN - 1) {
+                write!(f, ", {rank}")?;
+            }
+            if rest.len() >= ABSENT_SHOWN {
+                write!(f, " and {} more", rest.len() - (ABSENT_SHOWN - 1))?;
             }
         }
         // Without a tag it is an operation of many, which waits for one of them at a time.

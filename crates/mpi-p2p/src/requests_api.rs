@@ -20,7 +20,7 @@ use mpi_node::Guard;
 use std::sync::atomic::Ordering;
 
 /// Posted receives and messages that a [`Report`] names.
-const REPORT_ENTRIES: usize = 16;
+pub(crate) const REPORT_ENTRIES: usize = 16;
 
 /// Index, status or error of each request that completed.
 pub type Completed = Vec<(usize, Result<Status, Error>)>;
@@ -80,6 +80,9 @@ impl Engine {
             core.state.seek();
             core.poll_all();
             found = look(&mut core.state);
+            if found.is_none() {
+                core.state.polling.tested();
+            }
         }
         self.shared.leave(core);
         found
@@ -603,6 +606,7 @@ impl State {
             report.unexpected.extend(self.first_messages(context, room));
         }
         report.unexpected_bytes = self.unexpected_bytes;
+        self.report_open(&mut report);
         report
     }
 
@@ -616,21 +620,27 @@ impl State {
     }
 
     /// An operation in a line for people.
-    fn line(&self, i: u32) -> String {
+    pub(crate) fn line(&self, i: u32) -> String {
         let s = &self.requests[i];
-        let name = match self.context_name(s.context) {
-            name if name.is_empty() => format!("communicator {}", s.context),
-            name => format!("\"{name}\""),
-        };
-        let tag = if s.key.tag < 0 { "any tag".to_owned() } else { format!("tag {}", s.key.tag) };
         match s.kind {
-            Kind::Send => format!("send on {name} to rank {} {tag}", s.key.source),
-            Kind::Recv if s.key.source < 0 => format!("receive on {name} from any rank {tag}"),
-            Kind::Recv => format!("receive on {name} from rank {} {tag}", s.key.source),
+            Kind::Send | Kind::Recv => self.line_of(s.kind, s.context, s.key.source, s.key.tag),
             _ => {
                 let activity = s.extra.as_ref().and_then(|x| x.activity.as_ref());
                 activity.map_or("operation", |a| a.name()).to_owned()
             }
+        }
+    }
+
+    pub(crate) fn line_of(&self, kind: Kind, context: u32, peer: i32, tag: i32) -> String {
+        let name = match self.context_name(context) {
+            name if name.is_empty() => format!("communicator {context}"),
+            name => format!("{name:?}"),
+        };
+        let tag = if tag < 0 { "any tag".to_owned() } else { format!("tag {tag}") };
+        match kind {
+            Kind::Send => format!("send on {name} to rank {peer} {tag}"),
+            _ if peer < 0 => format!("receive on {name} from any rank {tag}"),
+            _ => format!("receive on {name} from rank {peer} {tag}"),
         }
     }
 }

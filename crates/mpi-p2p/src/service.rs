@@ -176,32 +176,30 @@ impl Engine {
     }
 
     /// Runs `f` inside the engine until it gives a result: at once, and again whenever something
-    /// has happened. `op` and `peer` are for reports of what takes long.
+    /// has happened. `op` is for reports of what takes long.
     #[inline]
     pub fn wait_for<R>(
         &self,
         cx: &Context,
         op: &'static str,
-        peer: Option<u32>,
         f: impl FnMut(&mut Port<'_>) -> Option<R>,
     ) -> R {
-        self.wait_after(cx, |_| (), || op, peer, f)
+        self.wait_after(cx, |_| (), || About { op, ..About::default() }, f)
     }
 
     /// As [`with_port`](Engine::with_port) with `first` and then [`wait_for`](Engine::wait_for), with nothing between.
-    /// `op` is asked when a report is made.
+    /// `about` is asked when a report is made.
     #[inline]
     pub fn wait_after<R>(
         &self,
         cx: &Context,
         first: impl FnOnce(&mut Port<'_>),
-        op: impl Fn() -> &'static str,
-        peer: Option<u32>,
+        about: impl Fn() -> About,
         f: impl FnMut(&mut Port<'_>) -> Option<R>,
     ) -> R {
         let mut core = self.enter();
         first(&mut Port { state: &mut core.state, face: &cx.face, aside: false });
-        self.wait_until(core, ForPort { face: &cx.face, op, peer, f })
+        self.wait_until(core, ForPort { face: &cx.face, about, f })
     }
 
     /// As [`wait_for`](Engine::wait_for) for what other processes bring about in memory that they share
@@ -209,12 +207,11 @@ impl Engine {
     pub fn wait_outside_for<R>(
         &self,
         cx: &Context,
-        op: &'static str,
-        peer: Option<u32>,
+        about: impl Fn() -> About,
         f: impl FnMut(&mut Port<'_>) -> Option<R>,
         sleep: &dyn Fn(std::time::Duration),
     ) -> R {
-        self.wait_outside(ForPort { face: &cx.face, op: || op, peer, f }, sleep)
+        self.wait_outside(ForPort { face: &cx.face, about, f }, sleep)
     }
 
     /// True when memory can be shared with the process behind `ep`: it is on this machine, and the
@@ -261,14 +258,24 @@ impl Engine {
 }
 
 /// Something that a service brings about.
-struct ForPort<'a, N, F> {
+struct ForPort<'a, A, F> {
     face: &'a Face,
-    op: N,
-    peer: Option<u32>,
+    about: A,
     f: F,
 }
 
-impl<R, N: Fn() -> &'static str, F: FnMut(&mut Port<'_>) -> Option<R>> Wait for ForPort<'_, N, F> {
+/// What a wait is for, for reports of what takes long.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct About {
+    /// The operation.
+    pub op: &'static str,
+    /// Ranks of the communicator that all have to act.
+    pub peers: Vec<u32>,
+    /// What it is about, as `window "grid"`.
+    pub object: Option<String>,
+}
+
+impl<R, A: Fn() -> About, F: FnMut(&mut Port<'_>) -> Option<R>> Wait for ForPort<'_, A, F> {
     type Result = R;
     #[inline]
     fn done(&mut self, state: &mut State) -> Option<R> {
@@ -279,9 +286,14 @@ impl<R, N: Fn() -> &'static str, F: FnMut(&mut Port<'_>) -> Option<R>> Wait for 
         true
     }
     fn facts(&self, state: &State) -> Blocked {
-        let mut b = state.facts_on((self.op)(), self.face.id);
-        b.peer = self.peer.map(|p| p as i32);
-        b.waits_for.extend(self.peer.and_then(|p| self.face.peers.get(p as usize)));
+        let about = (self.about)();
+        let mut b = state.facts_on(about.op, self.face.id);
+        b.object = about.object;
+        b.waits_for.extend(about.peers.iter().filter_map(|p| self.face.peers.get(*p as usize)));
+        match about.peers[..] {
+            [peer] => b.peer = Some(peer as i32),
+            _ => b.absent = about.peers,
+        }
         b
     }
 }

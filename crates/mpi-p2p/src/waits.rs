@@ -255,6 +255,8 @@ fn blocked(op: &'static str) -> Blocked {
         waits_for: Vec::new(),
         any: false,
         tag: None,
+        object: None,
+        absent: Vec::new(),
         since: Duration::ZERO,
         others: 0,
         unexpected: 0,
@@ -377,7 +379,7 @@ impl State {
     }
 
     /// Any other member of the communicator could end the wait.
-    fn any_member(&self, context: u32, b: &mut Blocked) {
+    pub fn any_member(&self, context: u32, b: &mut Blocked) {
         b.any = true;
         let face = self.lanes.get(context).and_then(|lane| lane.face.as_ref());
         let Some(face) = face else { return };

@@ -56,6 +56,8 @@ pub(crate) struct Own {
     pub busy: [AtomicU32; 2],
     /// Passive-target locks that it holds or waits for.
     pub locks: AtomicU32,
+    /// Fences that it has come to.
+    pub fences: AtomicU32,
 }
 
 const _: () = {

@@ -267,8 +267,7 @@ impl Inner {
         // Who has it is whom the picture of a deadlock should name; many readers have no name.
         let holder = passive.lock.writer().unwrap_or(target);
         let result = self.wait_outside(
-            LOCK,
-            Some(holder),
+            || self.about(LOCK, vec![holder]),
             || passive.lock.try_enter(place, me),
             |port| self.dead_holder(seat, port).map(|rank| self.holder_died("lock", target, rank)),
             &|slice| passive.lock.sleep(place, slice),

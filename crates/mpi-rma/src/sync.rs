@@ -162,10 +162,19 @@ impl Inner {
 
     fn meet_here(&self) -> Result<(), Error> {
         let gate = &self.board.head().gate;
+        let own = &self.my_seat().own.0.fences;
+        let number = own.load(Ordering::Relaxed).wrapping_add(1);
+        // For those who ask who is missing.
+        own.store(number, Ordering::Relaxed);
+        let absent = || {
+            let seats = (0..self.board.seats()).map(|at| self.board.seat(at));
+            let behind =
+                seats.filter(|s| (s.own.0.fences.load(Ordering::Relaxed).wrapping_sub(number) as i32) < 0);
+            behind.map(|s| s.rank.load(Ordering::Relaxed)).collect()
+        };
         let turn = gate.arrive(self.me, self.board.seats(), self.full_fence);
         self.wait_outside(
-            "fence",
-            None,
+            || self.about("fence", absent()),
             || gate.is_open(turn),
             |port| {
                 let dead = self.dead_neighbour(port, |at| at != self.me)?;
@@ -237,8 +246,8 @@ impl Inner {
         mut f: impl FnMut(&Inner) -> Option<R>,
     ) -> Result<R, Error> {
         // Where the lock is not had yet, that is what is waited for, whatever call it is.
-        let waits_in = || if self.mail().is_queued(peer) { LOCK } else { op };
-        self.engine().wait_after(&self.cx, first, waits_in, Some(peer), |port: &mut Port<'_>| {
+        let about = || self.about(if self.mail().is_queued(peer) { LOCK } else { op }, vec![peer]);
+        self.engine().wait_after(&self.cx, first, about, |port: &mut Port<'_>| {
             if let Some(result) = f(self) {
                 return Some(Ok(result));
             }

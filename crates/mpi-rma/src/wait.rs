@@ -2,7 +2,7 @@
 
 use crate::window::Inner;
 use mpi_node::block::process_has_ended;
-use mpi_p2p::{Error, ErrorClass, Port};
+use mpi_p2p::{About, Error, ErrorClass, Port};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,7 @@ impl Inner {
     /// Waits until `done`. `dead` is asked once in a while whether that can still come to pass.
     pub(crate) fn wait_outside(
         &self,
-        op: &'static str,
-        peer: Option<u32>,
+        about: impl Fn() -> About,
         mut done: impl FnMut() -> bool,
         mut dead: impl FnMut(&mut Port<'_>) -> Option<Error>,
         sleep: &dyn Fn(Duration),
@@ -25,8 +24,7 @@ impl Inner {
         let mut asked: Option<Instant> = None;
         self.engine().wait_outside_for(
             &self.cx,
-            op,
-            peer,
+            about,
             |port| {
                 if done() {
                     return Some(Ok(()));

@@ -8,7 +8,7 @@ use crate::hub::Hub;
 use crate::limits::NAME_MAX_BYTES;
 use crate::messages::Mail;
 use mpi_comm::{Comm, Dest, ErrorHandler, Group, Info};
-use mpi_p2p::{Context, Engine, Error, ErrorClass, record};
+use mpi_p2p::{About, Context, Engine, Error, ErrorClass, record};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -163,7 +163,12 @@ impl Inner {
     /// Name for people.
     pub fn title(&self) -> String {
         let name = &self.manners().name;
-        if name.is_empty() { format!("window {}", self.number) } else { format!("window \"{name}\"") }
+        if name.is_empty() { format!("window {}", self.number) } else { format!("window {name:?}") }
+    }
+
+    /// What a wait is for, and on whom.
+    pub fn about(&self, op: &'static str, peers: Vec<u32>) -> About {
+        About { op, peers, object: Some(self.title()) }
     }
 
     /// An error with everything known.

@@ -434,11 +434,11 @@ mod tests {
     }
 
     fn waits() -> impl Strategy<Value = Vec<Wait>> {
-        let wait = (proptest::collection::vec(any::<u32>(), 0..9), any::<bool>());
+        let wait = (proptest::collection::vec(any::<u32>(), 0..9), any::<bool>(), any::<bool>());
         let foreign = |rank| Foreign { job: format!("job.{rank}"), rank };
-        let wait = wait.prop_map(move |(peers, any)| {
+        let wait = wait.prop_map(move |(peers, any, polls)| {
             let foreign = peers.iter().copied().map(foreign).collect();
-            Wait { peers, foreign, any }
+            Wait { peers, foreign, any, polls }
         });
         proptest::collection::vec(wait, 0..5)
     }

@@ -97,6 +97,29 @@ const CASES: &[Case] = &[
         "on \"MPI_COMM_WORLD\" (context 0) to rank 0, tag 6",
         "a circle: rank 0 waits for rank 1, rank 1 waits for rank 0",
     ]),
+    // Tests again and again are no blocked call; what they are for is known all the same.
+    case("both_poll", both_poll).on(&[2]).hangs(&[
+        "rank 0: polls, in vain so far: receive on \"MPI_COMM_WORLD\" from rank 1 tag 5; 0 messages not yet received",
+        "a circle, if rank 0 and rank 1, which poll, do nothing else: rank 0 waits for rank 1, rank 1 waits for rank 0",
+    ]),
+    case("one_probes", one_probes).on(&[2]).hangs(&[
+        "rank 0: polls, in vain so far: a message on \"MPI_COMM_WORLD\" from rank 1 tag 6; 0 receives posted, 1 message",
+        "a circle, if rank 0, which polls, does nothing else: rank 0 waits for rank 1, rank 1 waits for rank 0",
+    ]),
+    case("fence_against_receive", fence_against_receive).on(&[2]).hangs(&[
+        "rank 1: fence has been blocked for",
+        "on \"MPI_COMM_WORLD\" (context",
+        ", window \"halo\", waiting for rank 0",
+        "a circle: rank 0 waits for rank 1, rank 1 waits for rank 0",
+    ]),
+    case("fence_without_two", fence_without_two).on(&[4]).over(&["shm"]).hangs(&[
+        "fence has been blocked for",
+        ", window \"halo\", waiting for ranks 0, 2",
+    ]),
+    case("lock_names_its_window", lock_names_its_window)
+        .on(&[2])
+        .hangs(&["rank 1: lock of a window has been blocked for", ", window \"halo\", waiting for rank 0"]),
+    case("names_paint_nothing", names_paint_nothing).on(&[1]).hangs(&["on \"a\\u{1b}[31m\\\"b\\n\" (context"]),
     case("one_computes", one_computes).on(&[2]).hangs(&["rank 1: runs outside of MPI"]),
 ];
 
@@ -277,4 +300,81 @@ fn one_computes() {
     } else {
         std::thread::sleep(Duration::from_secs(100));
     }
+}
+
+fn both_poll() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut word = 0_i32;
+    mpi::request::scope(|scope| {
+        let mut open =
+            world.process_at_rank(1 - world.rank()).immediate_receive_into_with_tag(scope, &mut word, 5);
+        loop {
+            match open.test() {
+                Ok(_) => break,
+                Err(again) => open = again,
+            }
+        }
+    });
+}
+
+fn one_probes() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let other = world.process_at_rank(1 - world.rank());
+    if world.rank() == 0 {
+        while other.immediate_probe_with_tag(6).is_none() {}
+    } else {
+        other.send_with_tag(&1_i32, 7);
+        other.receive::<i32>();
+    }
+}
+
+fn fence_against_receive() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut window = mpi::window::Window::<u8>::allocate(&world, 8);
+    window.set_name("halo");
+    if world.rank() == 0 {
+        world.process_at_rank(1).receive::<i32>();
+    }
+    window.fence(|_| ());
+}
+
+fn fence_without_two() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut window = mpi::window::Window::<u8>::allocate(&world, 8);
+    window.set_name("halo");
+    // All have been at one.
+    window.fence(|_| ());
+    if world.rank() % 2 == 0 {
+        std::thread::sleep(Duration::from_secs(100));
+    }
+    window.fence(|_| ());
+}
+
+fn lock_names_its_window() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    let mut window = mpi::window::Window::<u8>::allocate(&world, 8);
+    window.set_name("halo");
+    let other = world.process_at_rank(1 - world.rank());
+    if world.rank() == 0 {
+        window.lock_exclusive(0, |_| {
+            other.send(&1_i32);
+            std::thread::sleep(Duration::from_secs(100));
+        });
+    } else {
+        other.receive::<i32>();
+        window.lock_exclusive(0, |_| {});
+    }
+}
+
+/// What a program calls its communicators does not reach the terminal as it is.
+fn names_paint_nothing() {
+    let universe = mpi::initialize().unwrap();
+    let own = universe.world().duplicate();
+    own.set_name("a\x1b[31m\"b\n");
+    own.process_at_rank(0).receive::<i32>();
 }

@@ -259,7 +259,7 @@ impl Comm {
         self.may_agree(op)?;
         let agreements = self.agreements()?;
         let (number, _) = agreements.start(self, mine, false);
-        Ok(self.engine().wait_for(&agreements.context, op, None, |_| agreements.outcome(number)))
+        Ok(self.engine().wait_for(&agreements.context, op, |_| agreements.outcome(number)))
     }
 }
 

@@ -97,8 +97,8 @@ impl MessageObject {
         };
         let name = self.comm.name();
         found.map_or_else(
-            || format!("a message on \"{name}\""),
-            |s| format!("{} bytes on \"{name}\" from rank {} tag {}", s.bytes, s.source, s.tag),
+            || format!("a message on {name:?}"),
+            |s| format!("{} bytes on {name:?} from rank {} tag {}", s.bytes, s.source, s.tag),
         )
     }
 }

@@ -23,8 +23,8 @@ pub enum Doing {
 pub enum Conclusion {
     /// A rank waits for one that has left, and how that one did.
     InVain(u32, u32, String),
-    /// Each waits for the next, and the last for the first.
-    Circle(Vec<u32>),
+    /// Each waits for the next, and the last for the first; those of them that poll, and may do something else too.
+    Circle(Vec<u32>, Vec<u32>),
 }
 
 impl Conclusion {
@@ -34,12 +34,22 @@ impl Conclusion {
             Conclusion::InVain(rank, peer, how) => {
                 format!("{} waits in vain: {} {how}", name(*rank), name(*peer))
             }
-            Conclusion::Circle(circle) => {
+            Conclusion::Circle(circle, pollers) => {
                 let steps = circle
                     .iter()
                     .zip(circle.iter().cycle().skip(1))
                     .map(|(rank, next)| format!("{} waits for {}", name(*rank), name(*next)));
-                format!("a circle: {}", steps.collect::<Vec<_>>().join(", "))
+                let steps = steps.collect::<Vec<_>>().join(", ");
+                match pollers[..] {
+                    [] => format!("a circle: {steps}"),
+                    [poller] => {
+                        format!("a circle, if {}, which polls, does nothing else: {steps}", name(poller))
+                    }
+                    _ => {
+                        let names: Vec<String> = pollers.iter().map(|rank| name(*rank)).collect();
+                        format!("a circle, if {}, which poll, do nothing else: {steps}", names.join(" and "))
+                    }
+                }
             }
         }
     }
@@ -117,7 +127,10 @@ fn circles(ranks: &BTreeMap<u32, Doing>, stuck: &[u32]) -> Vec<Conclusion> {
             continue;
         }
         told.extend(&circle);
-        lines.push(Conclusion::Circle(circle));
+        let polls =
+            |rank: &u32| matches!(ranks.get(rank), Some(Doing::Waits(w)) if w.iter().any(|w| w.polls));
+        let pollers = circle.iter().copied().filter(polls).collect();
+        lines.push(Conclusion::Circle(circle, pollers));
     }
     lines
 }

@@ -111,6 +111,9 @@ impl Drawn {
     pub fn json(&self) -> Value {
         let rank = |(number, (name, what)): (usize, &(String, String))| {
             let (state, waits, left) = match self.doing.get(&(number as u32)) {
+                Some(Doing::Waits(waits)) if waits.iter().all(|w| w.polls) => {
+                    ("polls", waits.as_slice(), None)
+                }
                 Some(Doing::Waits(waits)) => ("blocked", waits.as_slice(), None),
                 Some(Doing::Left(how)) => ("left", &[][..], Some(how)),
                 Some(Doing::Runs) | None => ("runs", &[][..], None),
@@ -122,7 +125,9 @@ impl Drawn {
         let conclusion = |c: &Conclusion| {
             let text = c.line(&|rank| self.name(rank));
             match c {
-                Conclusion::Circle(circle) => json!({ "kind": "circle", "ranks": circle, "text": text }),
+                Conclusion::Circle(circle, pollers) => {
+                    json!({ "kind": "circle", "ranks": circle, "polling": pollers, "text": text })
+                }
                 Conclusion::InVain(rank, peer, _) => {
                     json!({ "kind": "in vain", "rank": rank, "for": peer, "text": text })
                 }

@@ -123,7 +123,7 @@ impl Running<'_> {
                 .map_or(UNKNOWN_SLOT, |s| s as u32)
         };
         let peers = wait.peers.iter().map(slot).chain(wait.foreign.iter().map(elsewhere)).collect();
-        Wait { peers, foreign: Vec::new(), any: wait.any }
+        Wait { peers, foreign: Vec::new(), any: wait.any, polls: wait.polls }
     }
 
     pub(super) fn name(&self, slot: usize) -> String {
