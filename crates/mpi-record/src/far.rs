@@ -88,6 +88,8 @@ fn runs<'a>(old: &[u64], new: &'a [u64], most: usize) -> Vec<(usize, &'a [u64])>
 pub struct Far {
     words: Vec<u64>,
     clock: Option<Clock>,
+    /// When the process was known to have ended, by the other host's clock.
+    ended: Option<u64>,
     events: Vec<Event>,
     lost: u64,
 }
@@ -151,12 +153,17 @@ impl Far {
         Ok(())
     }
 
+    /// The process has ended: its time stands still.
+    pub fn has_ended(&mut self) {
+        self.ended = self.ended.or(self.clock.map(|clock| clock.now));
+    }
+
     /// What the rank had written down when it was last heard of. `start_nanos` is the job's beginning by
     /// this machine's monotonic clock, by `ahead` nanoseconds of which the other host's is ahead.
     #[must_use]
     pub fn block(&self, start_nanos: u64, ahead: i64) -> Block {
         let Some(clock) = &self.clock else { return Block::default() };
-        let block = block_of(self.words.clone(), &clock.rate, clock.now);
+        let block = block_of(self.words.clone(), &clock.rate, self.ended.unwrap_or(clock.now));
         let here =
             |since_start: u64| shift(clock.start_nanos.saturating_add(since_start), start_nanos, ahead);
         Block { begun: here(block.begun), ended: block.ended.map(here), ..block }

@@ -87,6 +87,8 @@ pub struct OpCounts {
     pub received: u64,
     /// The longest call.
     pub longest: u64,
+    /// Calls that have not returned; their time up to now is in all of the above.
+    pub open: u64,
 }
 
 /// Traffic with a peer.
@@ -177,8 +179,15 @@ impl Reader {
     /// # Errors
     /// There is no such rank, or the file cannot be read.
     pub fn block(&self, rank: usize) -> std::io::Result<Block> {
-        let words = self.words(rank)?;
-        Ok(block_of(words, &self.rate(), crate::clock::ticks()))
+        self.block_until(rank, crate::clock::ticks())
+    }
+
+    /// The same of a rank whose process has ended, by ticks of the clock, without having said so.
+    ///
+    /// # Errors
+    /// As [`block`](Reader::block).
+    pub fn block_until(&self, rank: usize, ended: u64) -> std::io::Result<Block> {
+        Ok(block_of(self.words(rank)?, &self.rate(), ended))
     }
 
     /// The events of a rank that came since the last time, oldest first.
@@ -270,7 +279,7 @@ pub(crate) fn block_of(mut words: Vec<u64>, rate: &Rate, now: u64) -> Block {
         received: (word(head::RECEIVED), word(head::RECEIVED_BYTES)),
         direct: (word(head::PUT_BYTES), word(head::GOT_BYTES)),
         unexpected: (word(head::UNEXPECTED), word(head::UNEXPECTED_BYTES)),
-        ops: ops_of(words, rate),
+        ops: with_open(ops_of(words, rate), doing),
         sizes_sent: (0..SIZE_CLASSES).map(|class| word(SIZES_SENT + class)).collect(),
         sizes_received: (0..SIZE_CLASSES).map(|class| word(SIZES_RECEIVED + class)).collect(),
         algorithms: algorithms_of(words),
@@ -308,9 +317,28 @@ fn ops_of(words: &[u64], rate: &Rate) -> Vec<OpCounts> {
             sent: word(words::SENT_BYTES),
             received: word(words::RECEIVED_BYTES),
             longest: rate.span(word(words::LONGEST)),
+            open: 0,
         })
     };
     (0..OPS_MAX).filter_map(counts).filter(|counts| counts.calls > 0).collect()
+}
+
+/// The counters with the call under way, the one that is looked for where a job hangs.
+fn with_open(mut ops: Vec<OpCounts>, doing: Option<Now>) -> Vec<OpCounts> {
+    let Some(now) = doing else { return ops };
+    let at = ops.iter().position(|counts| counts.op == now.op).unwrap_or_else(|| {
+        let none =
+            OpCounts { op: now.op, calls: 0, time: 0, waiting: 0, sent: 0, received: 0, longest: 0, open: 0 };
+        ops.push(none);
+        ops.len() - 1
+    });
+    if let Some(counts) = ops.get_mut(at) {
+        counts.open += 1;
+        counts.time += now.time;
+        counts.waiting += now.waits.unwrap_or(0).min(now.time);
+        counts.longest = counts.longest.max(now.time);
+    }
+    ops
 }
 
 fn algorithms_of(words: &[u64]) -> Vec<(Op, usize, u64)> {

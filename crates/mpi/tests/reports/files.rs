@@ -51,6 +51,33 @@ pub fn stats_survive_the_timeout(folder: &Path) {
     done.says("a circle: ");
     done.says("PARTIAL, gathered until the end: the job has run for 2 s (--timeout)");
     assert_eq!(row(&done.err, "barrier ")[0], "2", "{}", done.err);
+    // What they hang in is what one looks for.
+    assert_eq!(row(&done.err, "receive ")[0], "0 + 2 open", "{}", done.err);
+}
+
+pub fn a_trace_has_the_call_that_hangs(folder: &Path) {
+    let done = run("--trace trace.json --timeout 2", 2, "receives_for_ever", folder);
+    assert_eq!(done.status, Some(124), "{}", done.err);
+    let trace = read(&folder.join("trace.json"));
+    for rank in 0..2 {
+        let hangs = |slice: &&&Value| {
+            slice["name"] == "receive" && slice["pid"] == rank && slice["args"]["has_returned"] == false
+        };
+        let slices = events(&trace, "X");
+        let call = slices.iter().find(hangs).expect("the call that has not returned");
+        assert_eq!(call["args"]["peer"], 1 - rank);
+        assert!(call["dur"].as_f64().is_some_and(|micros| micros > 1e6), "{call}");
+    }
+}
+
+/// The time of a rank that died ends with it, although the job goes on.
+pub fn a_dead_rank_computes_no_more(folder: &Path) {
+    let done = run("--enable-recovery --report report.json", 2, "dies_early", folder);
+    let report = read(&folder.join("report.json"));
+    let time = |rank: usize, of: &str| number(&report["ranks"][rank][of]);
+    assert!(time(0, "elapsed_ns") >= 3_000_000_000, "{}", done.err);
+    assert!(time(1, "elapsed_ns") < 2_000_000_000, "{report}");
+    assert!(time(1, "computing_ns") < 2_000_000_000, "{report}");
 }
 
 pub fn stats_survive_an_interrupt(folder: &Path) {

@@ -59,6 +59,15 @@ pub fn receives_for_ever() {
     world.process_at_rank(1 - world.rank()).receive::<i32>();
 }
 
+pub fn dies_early() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    if world.rank() == 1 {
+        kill(Pid::this(), Signal::SIGKILL).unwrap();
+    }
+    std::thread::sleep(std::time::Duration::from_secs(3));
+}
+
 pub fn windows() {
     let universe = mpi::initialize().unwrap();
     let world = universe.world();

@@ -487,6 +487,7 @@ impl Running<'_> {
         r.was_told = was_told;
         r.end = Some(end);
         self.alive -= 1;
+        self.reports.has_ended(rank);
     }
 }
 

@@ -11,6 +11,8 @@ pub struct World {
     pub reader: Reader,
     /// What daemons have told of ranks on other hosts.
     pub far: BTreeMap<usize, FarRank>,
+    /// When ranks of this machine ended, by the ticks of the records' clock.
+    pub ended: BTreeMap<usize, u64>,
 }
 
 /// Records of a rank on another host.
@@ -27,7 +29,18 @@ impl World {
     pub fn block(&self, rank: usize) -> Block {
         match self.far.get(&rank) {
             Some(far) => far.records.block(self.reader.start_nanos(), far.ahead),
-            None => self.reader.block(rank).unwrap_or_default(),
+            None => match self.ended.get(&rank) {
+                Some(ended) => self.reader.block_until(rank, *ended).unwrap_or_default(),
+                None => self.reader.block(rank).unwrap_or_default(),
+            },
+        }
+    }
+
+    /// A rank's process has ended, however: its time stands still.
+    pub fn has_ended(&mut self, rank: usize) {
+        match self.far.get_mut(&rank) {
+            Some(far) => far.records.has_ended(),
+            None => _ = self.ended.entry(rank).or_insert_with(mpi_record::clock::ticks),
         }
     }
 }

@@ -113,13 +113,21 @@ impl Reports {
             .and_then(|fd| Reader::new(fd.as_fd()).map(|reader| (fd, reader)));
         match made {
             Ok((fd, reader)) => {
-                self.worlds.push(World { first, reader, far: BTreeMap::new() });
+                self.worlds.push(World { first, reader, far: BTreeMap::new(), ended: BTreeMap::new() });
                 Some(fd)
             }
             Err(e) => {
                 lines.push(format!("nothing is recorded: {e}"));
                 None
             }
+        }
+    }
+
+    /// The process with this number has ended.
+    pub fn has_ended(&mut self, number: usize) {
+        let own = |world: &&mut World| (world.first..world.first + world.reader.ranks()).contains(&number);
+        if let Some(world) = self.worlds.iter_mut().find(own) {
+            world.has_ended(number - world.first);
         }
     }
 
@@ -186,6 +194,7 @@ impl Reports {
             let name = |at: usize| fates.get(at).map_or_else(|| format!("rank {at}"), |f| f.name.clone());
             match trace.take(&mut self.worlds, &name) {
                 Ok(()) => {
+                    lines.extend(trace.under_way(&gathered));
                     lines.extend(trace.finish(gathered.partial.as_deref(), gathered.elapsed(), &name));
                 }
                 Err(why) => lines.push(why),

@@ -55,6 +55,7 @@ fn rank(rank: &Rank) -> Value {
             "name": c.op.name(),
             "kind": kind(c.op.kind()),
             "calls": c.calls,
+            "open_calls": c.open,
             "time_ns": c.time,
             "waiting_ns": c.waiting,
             "sent_bytes": c.sent,

@@ -115,7 +115,7 @@ fn operations(all: &Gathered) -> Vec<Vec<String>> {
         };
         rows.push(vec![
             op.name().to_owned(),
-            sum(|c| c.calls).to_string(),
+            calls(sum(|c| c.calls), sum(|c| c.open)),
             time(sum(|c| c.time)),
             percent(sum(|c| c.waiting), sum(|c| c.time)),
             bytes(sum(|c| c.sent)),
@@ -130,7 +130,7 @@ fn operations(all: &Gathered) -> Vec<Vec<String>> {
         for (rank, c) in &ranks {
             rows.push(vec![
                 format!("  {}", rank.name),
-                c.calls.to_string(),
+                calls(c.calls, c.open),
                 time(c.time),
                 percent(c.waiting, c.time),
                 bytes(c.sent),
@@ -140,6 +140,11 @@ fn operations(all: &Gathered) -> Vec<Vec<String>> {
         }
     }
     rows
+}
+
+/// Calls that have returned, and those that have not.
+fn calls(returned: u64, open: u64) -> String {
+    if open == 0 { returned.to_string() } else { format!("{returned} + {open} open") }
 }
 
 fn algorithms(all: &Gathered) -> Vec<String> {
@@ -187,6 +192,7 @@ mod tests {
             sent: 2048,
             received: 0,
             longest: 2_000,
+            open: number as u64,
         };
         let block = Block {
             pid: 1,
@@ -210,8 +216,8 @@ mod tests {
         for expected in [
             "statistics of 2 ranks over 1.0 ms",
             "rank 0  1.0 ms     60.0 %   30.0 %    5.0 %     5.0 %     2  2.0 KiB         0    0 B     0 (0 B)",
-            "send           4  9.0 us         33.3 %  4.0 KiB       0 B   2.0 us  3.0 us (rank 0)  6.0 us (rank 1)",
-            "  rank 1       2  6.0 us         25.0 %  2.0 KiB",
+            "send      4 + 1 open  9.0 us         33.3 %  4.0 KiB       0 B   2.0 us  3.0 us (rank 0)  6.0 us (rank 1)",
+            "  rank 1  2 + 1 open  6.0 us         25.0 %  2.0 KiB",
             "algorithms of allreduce: ring 6",
             "from 1.0 KiB   ########################################  4",
         ] {

@@ -5,7 +5,7 @@
 //! sent it to the call that had it: the n-th message of a pair of ranks under one context and tag is
 //! the n-th that arrives, as the standard's rule of order says (MPI 5.0, section 3.5).
 
-use super::gather::World;
+use super::gather::{Gathered, World};
 use super::numbers::bytes as in_words;
 use mpi_record::clock::Rate;
 use mpi_record::ops::{Kind, Op};
@@ -211,6 +211,27 @@ impl Trace {
         self.first = false;
         self.out.write_all(before)?;
         self.out.write_all(text.as_bytes())
+    }
+
+    /// Calls that have not returned: what a job hangs in is among them. A line where they cannot be written.
+    pub fn under_way(&mut self, all: &Gathered) -> Option<String> {
+        let mut write = || {
+            for rank in all.recorded() {
+                let Some(now) = rank.block.now else { continue };
+                let end = rank.block.begun + rank.block.elapsed;
+                let peer = now.peer.map_or_else(String::new, |peer| format!(",\"peer\":{peer}"));
+                let what = format!("\"name\":\"{}\",\"cat\":\"{}\"", now.op.name(), category(now.op.kind()));
+                let args = format!("\"has_returned\":false{peer}");
+                self.slice(rank.number, 0, &what, (end.saturating_sub(now.time), end), &args)?;
+                if let Some(waits) = now.waits {
+                    let what = "\"name\":\"waiting\",\"cat\":\"waiting\"";
+                    self.slice(rank.number, 0, what, (end.saturating_sub(waits.min(now.time)), end), "")?;
+                }
+            }
+            Ok(())
+        };
+        let written: std::io::Result<()> = write();
+        written.err().map(|e| self.broken(&e))
     }
 
     /// The job has ended; gives the lines that say so.
