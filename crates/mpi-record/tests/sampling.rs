@@ -64,6 +64,10 @@ fn many_calls_are_counted_each_and_timed_by_lot() {
         || {
             (0..=LONG_WAIT_TURNS * LOOKS_PER_MESSAGE_TURN).for_each(mpi_record::waiting_for_message);
             let now = reader.block(0).expect("a block").now.expect("the launcher sees it");
+            assert_eq!(now.op, RECEIVE);
+            // Who goes to sleep says for whom: nobody has asked the call, which was not timed.
+            mpi_record::waits_for(Some(1));
+            let now = reader.block(0).expect("a block").now.expect("the launcher sees it");
             assert_eq!((now.op, now.peer), (RECEIVE, Some(1)));
             std::thread::sleep(Duration::from_millis(30));
             mpi_record::received(|| 1, 0, 0, 16);
