@@ -67,6 +67,10 @@ pub const OUTSIDE_SLICE_MIN: Duration = Duration::from_millis(1);
 pub const OUTSIDE_SLICE_MAX: Duration = Duration::from_millis(16);
 /// A blocked operation is reported after this time.
 pub const BLOCKED_REPORT_TIME: Duration = Duration::from_secs(30);
+/// What a wait for so many operations waits for is written down for that report
+pub const NOTE_MANY_OPERATIONS: usize = 1024;
+/// no more often than this.
+pub const NOTE_MANY_PERIOD: Duration = Duration::from_millis(500);
 /// Unexpected messages named in such a report.
 pub const BLOCKED_REPORT_MESSAGES: usize = 4;
 /// Peers that a report on a receive from any source names; with more members it names none.

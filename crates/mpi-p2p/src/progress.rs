@@ -3,8 +3,8 @@
 use crate::core::{Core, Leftover, State};
 use crate::engine::{Engine, Shared};
 use crate::limits::{
-    CLOCK_TURNS, OUTSIDE_SLICE_MAX, OUTSIDE_SLICE_MIN, PARK_SLICE, PARK_SLICE_MIN, PARK_SLICE_WORD,
-    POLL_BUDGET_MESSAGES, POLL_QUIET_TURNS, SHORT_SLEEP,
+    CLOCK_TURNS, NOTE_MANY_OPERATIONS, NOTE_MANY_PERIOD, OUTSIDE_SLICE_MAX, OUTSIDE_SLICE_MIN, PARK_SLICE,
+    PARK_SLICE_MIN, PARK_SLICE_WORD, POLL_BUDGET_MESSAGES, POLL_QUIET_TURNS, SHORT_SLEEP,
 };
 use crate::patience::{Patience, Pause};
 use crate::record;
@@ -132,6 +132,16 @@ struct Long {
     key: u64,
     since: Instant,
     reported: bool,
+    /// When what it waits for was last written down, and of how many operations.
+    noted: (Instant, usize),
+}
+
+impl Long {
+    /// What was written down is good for a while longer: finding it out anew takes time that grows with the number of
+    /// operations, and a thread goes to sleep often while many of them complete.
+    fn is_noted(&self) -> bool {
+        self.noted.1 >= NOTE_MANY_OPERATIONS && self.noted.0.elapsed() < NOTE_MANY_PERIOD
+    }
 }
 
 impl Engine {
@@ -283,19 +293,24 @@ impl Engine {
     /// may have completed since the last time.
     fn note_long<W: Wait>(&self, state: &mut State, wait: &W, long: &mut Option<Long>) {
         state.seek();
+        if long.as_ref().is_some_and(Long::is_noted) {
+            return;
+        }
         let facts = wait.facts(state);
+        let noted = (Instant::now(), facts.others);
         record::waits_for(facts.waits_for.first().map(|ep| ep.0));
         match long {
             Some(long) => {
-                if let Some(noted) = state.waiters.blocked.iter_mut().find(|b| b.0 == long.key) {
-                    noted.2 = facts;
+                long.noted = noted;
+                if let Some(blocked) = state.waiters.blocked.iter_mut().find(|b| b.0 == long.key) {
+                    blocked.2 = facts;
                 }
             }
             None => {
                 let key = state.waiters.blocked.last().map_or(0, |b| b.0 + 1);
-                let since = Instant::now();
+                let since = noted.0;
                 state.waiters.blocked.push((key, since, facts));
-                *long = Some(Long { key, since, reported: false });
+                *long = Some(Long { key, since, reported: false, noted });
             }
         }
     }
