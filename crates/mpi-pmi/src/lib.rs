@@ -47,6 +47,7 @@ mod pmi;
 mod pmi1;
 mod pmi2;
 pub mod server;
+pub mod settings;
 mod singleton;
 
 pub use bootstrap::{bootstrap, variables};

@@ -24,6 +24,7 @@ mod topology;
 
 use cli::{UsageError, Words, configfile, help, parse};
 use error::LaunchError;
+use outside::Values;
 use settings::{Job, Outside, Oversubscribe, ShowMap};
 use std::ffi::OsString;
 use std::path::Path;
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
 
 /// Everything up to the status of the job.
 fn run(words: Vec<OsString>) -> Result<i32, LaunchError> {
-    let words = with_configfile(parse::parse(words)?)?;
+    let words = parse::parse(words)?;
     if settings::given(&words, "help") {
         print(&help::text());
         return Ok(0);
@@ -68,11 +69,16 @@ fn run(words: Vec<OsString>) -> Result<i32, LaunchError> {
         return Ok(0);
     }
     let outside = Outside::read()?;
+    let words = with_configfile(words, &outside)?;
     if settings::given(&words, "show-config") {
         print(&settings::show(&words, &outside));
         return Ok(0);
     }
     let job = Job::new(words, &outside)?;
+    if !job.quiet {
+        let names = std::env::vars_os().map(|(name, _)| name);
+        settings::slips(names).iter().for_each(|line| eprintln!("mpiexec: {line}"));
+    }
     let plan = plan::Plan::new(&job)?;
     if job.dry_run {
         print(&match job.show_map {
@@ -110,10 +116,15 @@ fn serve_singleton(id: &str, fd: &str) -> Result<i32, LaunchError> {
 }
 
 /// Puts the programs of a `-configfile` in the place of its section.
-fn with_configfile(mut words: Words) -> Result<Words, UsageError> {
-    let Some(path) = settings::given_value(&words, "configfile") else { return Ok(words) };
+fn with_configfile(mut words: Words, outside: &Outside) -> Result<Words, UsageError> {
+    let values = Values { given: &words.job, outside };
+    let Some(path) = values.get("configfile") else { return Ok(words) };
     if words.sections.iter().any(|s| !s.words.is_empty() || !s.options.is_empty()) {
-        return Err(UsageError::new("-configfile and a program: give one of them"));
+        // A program on the command line beats a file of programs that is set elsewhere.
+        return match settings::given(&words, "configfile") {
+            true => Err(UsageError::new("-configfile and a program: give one of them")),
+            false => Ok(words),
+        };
     }
     let file = configfile::programs(Path::new(path))?;
     words.job.extend(file.job);

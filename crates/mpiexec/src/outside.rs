@@ -93,6 +93,25 @@ impl Values<'_> {
         self.find(name).map(|(value, _)| value)
     }
 
+    /// All values of an option that may be given several times, with what says so: those that beat others
+    /// come later.
+    pub fn all(&self, name: &str) -> Result<Vec<(String, String)>, UsageError> {
+        let mut all = Vec::new();
+        let file = self.outside.file.iter().filter(|(opt, ..)| opt.name == name);
+        let file = file.map(|(_, value, place)| (value, format!("{place}: {name} = {value:?}")));
+        let environment = self.outside.environment.iter().filter(|(opt, ..)| opt.name == name);
+        let environment = environment.map(|(_, value, variable)| (value, format!("{variable}={value:?}")));
+        for (value, said) in file.chain(environment) {
+            let words = configfile::split(value).map_err(|at| {
+                UsageError::new(format!("{said}: character {at}: a quote that does not end"))
+            })?;
+            all.extend(words.into_iter().map(|word| (word, said.clone())));
+        }
+        let given = self.given.iter().filter(|given| given.opt.name == name);
+        all.extend(given.map(|given| (given.value.clone(), format!("{} {:?}", given.spelled, given.value))));
+        Ok(all)
+    }
+
     pub fn flag(&self, name: &str) -> Result<bool, UsageError> {
         match self.get(name) {
             None | Some("0" | "false" | "no" | "off" | "") => Ok(false),

@@ -111,6 +111,7 @@ impl Plan {
         let host = mpi_pmi::host_name();
         let placement = hosts::placement(job, &host, processors.len())?;
         check_stdin(job, placement.ranks.len())?;
+        check_shown(job, placement.ranks.len())?;
         let mut per_host = vec![0; placement.hosts.len()];
         let mut ranks: Vec<Place> = Vec::new();
         for (program, host) in placement.ranks {
@@ -278,12 +279,23 @@ pub fn oversubscription(ranks: usize, processors: usize, host: &str) -> String {
 fn check_stdin(job: &Job, size: usize) -> Result<(), UsageError> {
     match job.stdin {
         StdinTo::Rank(rank) if rank >= size => {
-            let there =
-                if size == 1 { String::from("rank 0 only") } else { format!("ranks 0 to {}", size - 1) };
-            Err(UsageError::new(format!("{}: the job has {there}", job.stdin_said)))
+            Err(UsageError::new(format!("{}: the job has {}", job.stdin_said, ranks_there(size))))
         }
         _ => Ok(()),
     }
+}
+
+fn check_shown(job: &Job, size: usize) -> Result<(), UsageError> {
+    match &job.output_from {
+        Some(ranks) if ranks.iter().any(|rank| *rank >= size) => {
+            Err(UsageError::new(format!("{}: the job has {}", job.output_from_said, ranks_there(size))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn ranks_there(size: usize) -> String {
+    if size == 1 { String::from("rank 0 only") } else { format!("ranks 0 to {}", size - 1) }
 }
 
 fn wanted(program: &crate::settings::Program, quiet: bool) -> Result<Wanted, LaunchError> {

@@ -95,6 +95,8 @@ fn nothing_is_started_after_a_usage_error() {
         ("--no-oversubscribe -n 4000 true", "which needs 4000"),
         ("-configfile /nonexistent", "/nonexistent"),
         ("-n 2 --iface nosuch0 true", "--iface \"nosuch0\": "),
+        ("-n 2 --output-from 9 true", "--output-from \"9\": the job has ranks 0 to 1"),
+        ("-n 1 --trace same --report ./same true", "goes into the same file"),
         ("-n 2 --port-range 0-3 true", "--port-range \"0-3\": expected"),
     ] {
         let done = Run::new(options).done();
@@ -243,11 +245,88 @@ fn the_environment_sets_options_too() {
         assert_eq!((done.status, done.out.as_str()), (2, ""), "{done:?}");
         assert!(done.err.starts_with(&format!("mpiexec: {name}={value:?}: ")), "{done:?}");
     }
+    let settings =
+        [("MPI_BTL", "carrier"), ("MPI_CHECK", "maybe"), ("MPI_PMI_TIMEOUT", "0"), ("MPI_HOST_IP", "me")];
+    for (name, value) in settings {
+        let done = Run::new("-n 2").env(name, value).rank("print:started").done();
+        assert_eq!((done.status, done.out.as_str()), (2, ""), "{done:?}");
+        assert!(done.err.starts_with(&format!("mpiexec: {name}={value:?}: expected ")), "{done:?}");
+    }
     let done = Run::new("-q -n 1 --port-range 7000-7100")
         .env("MPI_PORT_RANGE", "9-1")
         .rank("env:MPI_PORT_RANGE")
         .done();
     assert_eq!((done.status, done.out.as_str()), (0, "7000-7100\n"), "the flag beats it: {done:?}");
+}
+
+#[test]
+fn a_misspelt_variable_costs_a_line() {
+    let run = |options: &str| {
+        Run::new(options).env("MPIEXEC_TIMOUT", "3").env("MPI_HOME", "/opt").rank("print:x").done()
+    };
+    let done = run("-n 1");
+    assert_eq!((done.status, done.out.as_str()), (0, "x"), "{done:?}");
+    let expected =
+        "mpiexec: the variable MPIEXEC_TIMOUT is known to nobody here; did you mean MPIEXEC_TIMEOUT?\n";
+    assert_eq!(done.err, expected);
+    assert_eq!(run("-q -n 1").err, "");
+}
+
+#[test]
+fn programs_come_from_a_file_that_a_variable_names() {
+    let directory = Directory::new("programs");
+    let rank = common::rank_program().display().to_string();
+    let path = directory.file("programs", format!("-n 1 {rank} print:one\n").as_bytes());
+    let done = Run::new("-q").env("MPIEXEC_CONFIGFILE", &path).done();
+    assert_eq!((done.status, done.out.as_str()), (0, "one"), "{done:?}");
+    let done = Run::new("-q -n 1").env("MPIEXEC_CONFIGFILE", &path).rank("print:two").done();
+    assert_eq!((done.status, done.out.as_str()), (0, "two"), "the command line beats it: {done:?}");
+    let config = directory.file("config", b"verbose = yes\ngenv = A='b c'\nallow-run-as-root = yes\n");
+    let done = Run::new("-n 1").env("MPIEXEC_CONFIG", &config).rank("env:A").done();
+    assert_eq!((done.status, done.out.as_str()), (0, "b c\n"), "{done:?}");
+    assert!(done.err.contains("rank 0 is pid"), "{done:?}");
+}
+
+/// The command line, a hostfile, a file of programs and variables, damaged at random: whenever something is
+/// wrong with them nothing is started, and the status is that of a usage error.
+#[test]
+fn after_damaged_input_nothing_is_started() {
+    let directory = Directory::new("damage");
+    let rank = common::rank_program().display().to_string();
+    let mut state = 20261201_u64;
+    let mut random = move |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    let odd = ['-', '=', ':', ',', '[', '\'', '"', '#', '9', 'x', ' ', '\u{e4}'];
+    let mut refused = 0;
+    for round in 0..60 {
+        let mut damage = |text: &str| {
+            let mut chars: Vec<char> = text.chars().collect();
+            let at = random(chars.len());
+            chars[at] = odd[random(odd.len())];
+            chars.into_iter().collect::<String>()
+        };
+        let run = match round % 4 {
+            0 => Run::new(&damage("-n 2 --stdin 0 --timeout 50 --map-by node")).rank("print:started"),
+            1 => {
+                let hosts = directory.file("hosts", damage("localhost:2\nlocalhost slots=2").as_bytes());
+                Run::new("-n 1 --launcher fork --timeout 50 --hostfile").args(&[&hosts]).rank("print:started")
+            }
+            2 => {
+                let line = format!("{} '{rank}' print:started", damage("-n 1 -l --timeout 50 -x A=b"));
+                Run::new("-configfile").args(&[&directory.file("programs", line.as_bytes())])
+            }
+            _ => Run::new("-n 1 --timeout 50").env("MPIEXEC_BIND_TO", &damage("core")).rank("print:started"),
+        };
+        let done = run.done();
+        let good = done.status == 0 && done.out.contains("started");
+        let bad =
+            matches!(done.status, 2 | 126 | 127) && done.out.is_empty() && done.err.starts_with("mpiexec: ");
+        assert!((good || bad) && !done.err.contains("panicked"), "round {round}: {done:?}");
+        refused += usize::from(bad);
+    }
+    assert!(refused > 10, "only {refused} of them were refused");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Files: `-configfile` (programs) and the configuration file (defaults).
 
-use super::table::{self, Opt};
+use super::table::{self, Opt, Takes};
 use super::{UsageError, Words, parse, utf8};
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,21 +16,32 @@ pub fn programs(path: &Path) -> Result<Words, UsageError> {
     parse_programs(&name, &utf8(&name, bytes)?)
 }
 
-fn parse_programs(name: &str, text: &str) -> Result<Words, UsageError> {
+/// The same, of a text; `name` is what its places are in.
+///
+/// # Errors
+/// [`UsageError`] with file, line and column.
+pub fn parse_programs(name: &str, text: &str) -> Result<Words, UsageError> {
     let mut all = Words::default();
     for (number, line) in text.lines().enumerate() {
         let number = number + 1;
-        let words = split(line).map_err(|column| {
+        let words = split_placed(line).map_err(|column| {
             UsageError::new(format!("{name}:{number}:{column}: a quote that does not end"))
         })?;
+        let (columns, words): (Vec<usize>, Vec<String>) = words.into_iter().unzip();
         if words.is_empty() {
             continue;
         }
-        let parsed = parse::parse(words.into_iter().map(OsString::from))
-            .map_err(|e| UsageError::new(format!("{name}:{number}:1: {e}")))?;
-        if parsed.job.iter().any(|given| given.opt.name == "configfile") {
-            return Err(UsageError::new(format!("{name}:{number}:1: -configfile inside a configfile")));
+        let place = |at: usize| format!("{name}:{number}:{}", columns.get(at).unwrap_or(&1));
+        let mut parsed = parse::parse_placed(words.into_iter().map(OsString::from))
+            .map_err(|(at, e)| UsageError::new(format!("{}: {e}", place(at))))?;
+        if let Some(given) = parsed.job.iter().find(|given| given.opt.name == "configfile") {
+            return Err(UsageError::new(format!("{}: -configfile inside a configfile", place(given.at))));
         }
+        let options = parsed.sections.iter_mut().flat_map(|section| &mut section.options);
+        for given in parsed.job.iter_mut().chain(options) {
+            given.spelled = format!("{}: {}", place(given.at), given.spelled);
+        }
+        parsed.sections.iter_mut().for_each(|section| section.place = Some(place(0)));
         all.job.extend(parsed.job);
         all.sections.extend(parsed.sections);
     }
@@ -67,7 +78,10 @@ pub fn defaults(name: &str, text: &str) -> Result<Vec<Default>, UsageError> {
             .ok_or_else(|| UsageError::new(format!("{}: no setting is called {key:?}", place(content))))?;
         let value = value.trim();
         // As on the command line: silently taking one of two would be a guess.
-        if let Some((.., earlier)) = all.iter().find(|(o, v, _)| std::ptr::eq(*o, opt) && v != value) {
+        let single = matches!(opt.takes, Takes::Flag | Takes::Value(_));
+        if let Some((.., earlier)) =
+            all.iter().find(|(o, v, _)| single && std::ptr::eq(*o, opt) && v != value)
+        {
             let message = format!("{}: {key} is set to another value at {earlier}", place(content));
             return Err(UsageError::new(message));
         }
@@ -79,29 +93,40 @@ pub fn defaults(name: &str, text: &str) -> Result<Vec<Default>, UsageError> {
 /// Splits a line into words as a shell does, with `'`, `"` and `\`; the error is the column of a
 /// quote that does not end.
 pub fn split(line: &str) -> Result<Vec<String>, usize> {
+    Ok(split_placed(line)?.into_iter().map(|(_, word)| word).collect())
+}
+
+/// The same, each word with its column.
+fn split_placed(line: &str) -> Result<Vec<(usize, String)>, usize> {
     let mut words = Vec::new();
-    let mut word: Option<String> = None;
+    let mut word: Option<(usize, String)> = None;
     let mut chars = line.chars().enumerate();
-    while let Some((column, c)) = chars.next() {
+    while let Some((index, c)) = chars.next() {
+        let column = index + 1;
         match c {
-            '#' if word.is_none() => break,
-            c if c.is_whitespace() => words.extend(word.take()),
-            '\\' => word.get_or_insert_default().extend(chars.next().map(|(_, c)| c)),
+            '\\' => begun(&mut word, column).extend(chars.next().map(|(_, c)| c)),
             '\'' | '"' => {
-                let quoted = word.get_or_insert_default();
+                let quoted = begun(&mut word, column);
                 loop {
-                    match chars.next().ok_or(column + 1)?.1 {
+                    match chars.next().ok_or(column)?.1 {
                         end if end == c => break,
                         '\\' if c == '"' => quoted.extend(chars.next().map(|(_, c)| c)),
                         other => quoted.push(other),
                     }
                 }
             }
-            c => word.get_or_insert_default().push(c),
+            '#' if word.is_none() => break,
+            c if c.is_whitespace() => words.extend(word.take()),
+            c => begun(&mut word, column).push(c),
         }
     }
     words.extend(word);
     Ok(words)
+}
+
+/// The word that is being read, which begins at `column` if none was.
+fn begun(word: &mut Option<(usize, String)>, column: usize) -> &mut String {
+    &mut word.get_or_insert_with(|| (column, String::new())).1
 }
 
 #[cfg(test)]
@@ -123,7 +148,10 @@ mod tests {
             ("", "f: no program"),
             ("\n-n 1 'a", "f:2:6: a quote"),
             ("-nope a", "f:1:1: unknown option"),
-            ("-configfile g", "f:1:1: -configfile inside"),
+            ("-n 1  -nope a", "f:1:7: unknown option"),
+            ("-n 1 a\n  -n", "f:2:3: -n needs N"),
+            ("'-n' \"1\" -x", "f:1:10: -x needs NAME=VALUE"),
+            ("-l -configfile g", "f:1:4: -configfile inside"),
         ] {
             let error = parse_programs("f", text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

@@ -16,8 +16,10 @@ pub struct Given {
     pub opt: &'static Opt,
     /// Its value, `true` for a flag.
     pub value: String,
-    /// As it was written, without the value: `-np`, `--timeout`.
+    /// As it was written, without the value: `-np`, `--timeout`; out of a file, behind its place.
     pub spelled: String,
+    /// Which of the words it was.
+    pub at: usize,
 }
 
 /// The command line, a setting or the placement makes no sense: exit status 2, nothing started.
@@ -63,4 +65,6 @@ pub struct Section {
     pub options: Vec<Given>,
     /// Program and arguments; with a Cargo target, arguments only.
     pub words: Vec<OsString>,
+    /// File, line and column, where it stands in a file.
+    pub place: Option<String>,
 }

@@ -9,11 +9,17 @@ use std::ffi::OsString;
 /// # Errors
 /// [`UsageError`] with the option and the reason.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Words, UsageError> {
+    parse_placed(words).map_err(|(_, error)| error)
+}
+
+/// The same; with an error comes the number of the word at fault.
+pub fn parse_placed(words: impl IntoIterator<Item = OsString>) -> Result<Words, (usize, UsageError)> {
     let mut parsed = Words::default();
-    let mut rest = words.into_iter();
+    let mut rest = Rest { words: words.into_iter(), taken: 0 };
     loop {
         let mut section = Section::default();
-        let more = read_section(&mut rest, &mut parsed.job, &mut section)?;
+        let more = read_section(&mut rest, &mut parsed.job, &mut section);
+        let more = more.map_err(|error| (rest.taken.saturating_sub(1), error))?;
         parsed.sections.push(section);
         if !more {
             return Ok(parsed);
@@ -21,9 +27,23 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Words, UsageEr
     }
 }
 
+/// The words that are not read yet.
+struct Rest<I> {
+    words: I,
+    taken: usize,
+}
+
+impl<I: Iterator<Item = OsString>> Iterator for Rest<I> {
+    type Item = OsString;
+
+    fn next(&mut self) -> Option<OsString> {
+        self.words.next().inspect(|_| self.taken += 1)
+    }
+}
+
 /// Reads up to the next `:` (true) or the end (false).
 fn read_section(
-    rest: &mut impl Iterator<Item = OsString>,
+    rest: &mut Rest<impl Iterator<Item = OsString>>,
     job: &mut Vec<Given>,
     section: &mut Section,
 ) -> Result<bool, UsageError> {
@@ -59,7 +79,8 @@ fn program_words(rest: &mut impl Iterator<Item = OsString>, section: &mut Sectio
     false
 }
 
-fn read_option(option: &str, rest: &mut impl Iterator<Item = OsString>) -> Result<Given, UsageError> {
+fn read_option(option: &str, rest: &mut Rest<impl Iterator<Item = OsString>>) -> Result<Given, UsageError> {
+    let at = rest.taken.saturating_sub(1);
     let spelled = format!("-{}", option.split_once('=').map_or(option, |(name, _)| name));
     let name = option.strip_prefix('-').unwrap_or(option);
     let (name, attached) = match name.split_once('=') {
@@ -88,7 +109,7 @@ fn read_option(option: &str, rest: &mut impl Iterator<Item = OsString>) -> Resul
             if first.contains('=') { first } else { format!("{first}={}", next("a value")?) }
         }
     };
-    Ok(Given { opt, value, spelled })
+    Ok(Given { opt, value, spelled, at })
 }
 
 /// `-n4`, `-np4`: the one option whose value people write without a space.

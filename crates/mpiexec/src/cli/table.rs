@@ -65,14 +65,15 @@ impl Opt {
         [self.variable()].into_iter().chain(told)
     }
 
-    /// It can be set outside of the command line: by its variable and in the configuration file.
+    /// It can be set outside of the command line: by its variable and in the configuration file. So can all
+    /// but those that are refused and those that print something and end.
     pub fn has_default(&self) -> bool {
-        self.support == Support::Yes
-            && self.group != INFORMATION
-            && matches!(self.takes, Takes::Flag | Takes::Value(_))
-            && !matches!(self.name, "configfile" | "example" | "bin")
+        !matches!(self.support, Support::Refused(_)) && !ON_THE_COMMAND_LINE_ONLY.contains(&self.name)
     }
 }
+
+/// Options that print something and end.
+pub const ON_THE_COMMAND_LINE_ONLY: &[&str] = &["help", "version", "show-config"];
 
 /// The option called `name` (without dashes).
 pub fn find(name: &str) -> Option<&'static Opt> {
@@ -83,8 +84,7 @@ pub fn find(name: &str) -> Option<&'static Opt> {
 const OF_RANKS: &[(&str, &str)] =
     &[("bind-to", "MPI_BIND_TO"), ("iface", "MPI_IFACE"), ("port-range", "MPI_PORT_RANGE")];
 
-/// Heading of the options that print something and end.
-pub const INFORMATION: &str = "Information";
+const INFORMATION: &str = "Information";
 const PROGRAMS: &str = "Programs";
 const CARGO: &str = "Cargo targets";
 const PLACEMENT: &str = "Placement";

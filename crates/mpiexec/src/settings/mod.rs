@@ -1,5 +1,6 @@
 //! What the options mean: flag beats environment beats file beats default.
 
+mod library;
 mod program;
 mod read;
 mod show;
@@ -11,12 +12,13 @@ use crate::limits;
 pub use crate::outside::Outside;
 use crate::outside::Values;
 use crate::topology::{BindTo, MapBy};
+pub use library::slips;
 use program::program;
 use read::{
     agree, errhandler, hostfile_of, oversubscribe, pty, ranks, silence, stdin_to, timeout, variables, wanted,
 };
 pub use show::show;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{IsTerminal, stderr, stdin};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +38,8 @@ pub struct Job {
     pub output_dir: Option<PathBuf>,
     /// Whose output is shown.
     pub output_from: Option<Vec<usize>>,
+    /// The option that says so, as it was given.
+    pub output_from_said: String,
     /// Who reads standard input.
     pub stdin: StdinTo,
     /// The option that says so, as it was given.
@@ -189,6 +193,7 @@ impl Job {
         let values = Values { given: &words.job, outside };
         let oversubscribe = oversubscribe(&words, &values)?;
         let variable = |name: &str| std::env::var(name).ok();
+        let variable_of = |name: &str| std::env::var_os(name);
         let allocation = crate::hosts::allocation::slurm(&variable)?;
         let given = hostfile_of(&values)?;
         // The names of an operator's pods come when the pods do.
@@ -199,9 +204,10 @@ impl Job {
         let wait = wait.filter(|_| operated.is_some() && values.get("wait-hosts").is_none());
         let programs =
             words.sections.iter().map(|s| program(s, outside)).collect::<Result<Vec<_>, UsageError>>()?;
-        Ok(Job {
+        let _needless = values.flag("allow-run-as-root")?;
+        let job = Job {
             programs,
-            env: variables(&words, &values)?,
+            env: variables(&values)?,
             tag: values.flag("tag-output")?,
             timestamp: values.flag("timestamp-output")?,
             output_dir: values.get("output-dir").map(PathBuf::from),
@@ -211,6 +217,7 @@ impl Job {
                 true => StdinTo::None,
                 false => stdin_to(&values)?,
             },
+            output_from_said: values.said("output-from"),
             stdin_said: values.said("stdin"),
             pty: pty(&values)?,
             timeout: timeout(&values)?,
@@ -251,7 +258,9 @@ impl Job {
             dry_run: values.flag("dry-run")?,
             errhandler: errhandler(&values)?,
             wanted: wanted(&values)?,
-        })
+        };
+        library::check(&job, &variable_of)?;
+        Ok(job)
     }
 }
 
@@ -260,10 +269,8 @@ pub fn given(words: &Words, name: &str) -> bool {
     words.job.iter().any(|given| given.opt.name == name)
 }
 
-/// The first value on the command line.
-pub fn given_value<'a>(words: &'a Words, name: &str) -> Option<&'a OsStr> {
-    words.job.iter().find(|given| given.opt.name == name).map(|given| OsStr::new(given.value.as_str()))
-}
+#[cfg(test)]
+mod whole_table;
 
 #[cfg(test)]
 mod tests {
@@ -310,9 +317,10 @@ mod tests {
             ("--soft 1:2:0 a", "--soft \"1:2:0\": expected numbers"),
             ("--oversubscribe --no-oversubscribe a", "--oversubscribe and --no-oversubscribe: give one"),
             ("--release a", "--release \"true\": goes with"),
-            ("--example a --bin b", "-example and -bin"),
-            ("-x MPIEXEC_SURELY_NOT_SET a", "-x MPIEXEC_SURELY_NOT_SET: no such"),
-            ("-x =1 a", "\"=1\" is no"),
+            ("--example a --bin b", "--example \"a\" and --bin \"b\" name two"),
+            ("--stats --report m --trace ./m a", "--trace \"./m\": --report \"m\" goes into the same file"),
+            ("-x MPIEXEC_SURELY_NOT_SET a", "-x \"MPIEXEC_SURELY_NOT_SET\": no variable is called"),
+            ("-x =1 a", "-x \"=1\": expected NAME=VALUE"),
             ("-initial-errhandler x a", "-initial-errhandler \"x\""),
         ] {
             let error = job(line).unwrap_err();

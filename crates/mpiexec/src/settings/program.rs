@@ -24,19 +24,21 @@ pub fn program(section: &Section, outside: &Outside) -> Result<Program, UsageErr
     let hosts = values.get("host").map(hostfile::list).transpose();
     let hosts = hosts.map_err(|e| values.bad("host", &format!("character {}: {}", e.column, e.reason)))?;
     let mut words = section.words.iter().cloned();
-    let what = match (cargo_target(&values)?, section.words.is_empty()) {
+    let place = section.place.iter().map(|place| format!("{place}: ")).collect::<String>();
+    let at_place = |reason: &str| UsageError::new(format!("{place}{reason}"));
+    let what = match (cargo_target(&values, section)?, section.words.is_empty()) {
         (Some(target), _) => What::Cargo(target),
         (None, false) => match words.next().unwrap_or_default() {
             name if name.is_empty() => {
-                return Err(UsageError::new("the name of the program is an empty word (\"\")"));
+                return Err(at_place("the name of the program is an empty word (\"\")"));
             }
             name => What::Named(name),
         },
         (None, true) => {
-            return Err(UsageError::new("no program is given; mpiexec --help shows how it is used"));
+            return Err(at_place("no program is given; mpiexec --help shows how it is used"));
         }
     };
-    let env = section.options.iter().filter(|given| given.opt.name == "env");
+    let env = values.all("env")?;
     Ok(Program {
         count,
         what,
@@ -44,7 +46,7 @@ pub fn program(section: &Section, outside: &Outside) -> Result<Program, UsageErr
         hosts,
         wdir: values.get("wdir").map(PathBuf::from),
         path: values.get("path").map(str::to_owned),
-        env: env.map(|given| pair(&given.value)).collect::<Result<Vec<_>, _>>()?,
+        env: env.iter().map(|(text, said)| pair(text, said)).collect::<Result<Vec<_>, _>>()?,
     })
 }
 
@@ -72,9 +74,16 @@ fn check_soft(values: &Values<'_>) -> Result<(), UsageError> {
     }
 }
 
-fn cargo_target(values: &Values<'_>) -> Result<Option<CargoTarget>, UsageError> {
-    let (example, name) = match (values.get("example"), values.get("bin")) {
-        (Some(_), Some(_)) => return Err(UsageError::new("-example and -bin name two programs; give one")),
+fn cargo_target(values: &Values<'_>, section: &Section) -> Result<Option<CargoTarget>, UsageError> {
+    let given = |name: &str| section.options.iter().any(|given| given.opt.name == name);
+    // What the command line names beats what is set elsewhere.
+    let names_program = given("example") || given("bin") || !section.words.is_empty();
+    let target = |name: &str| values.get(name).filter(|_| given(name) || !names_program);
+    let (example, name) = match (target("example"), target("bin")) {
+        (Some(_), Some(_)) => {
+            let said = [values.said("example"), values.said("bin")].join(" and ");
+            return Err(UsageError::new(format!("{said} name two programs; give one")));
+        }
         (Some(name), None) => (true, name),
         (None, Some(name)) => (false, name),
         (None, None) => {
@@ -102,17 +111,17 @@ fn cargo_target(values: &Values<'_>) -> Result<Option<CargoTarget>, UsageError> 
 }
 
 /// `NAME=VALUE`; `NAME` alone takes the launcher's own value.
-pub fn pair(text: &str) -> Result<(String, String), UsageError> {
+pub fn pair(text: &str, said: &str) -> Result<(String, String), UsageError> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, value.to_owned()),
         None => {
             let value = std::env::var_os(text)
-                .ok_or_else(|| UsageError::new(format!("-x {text}: no such variable here")))?;
+                .ok_or_else(|| UsageError::new(format!("{said}: no variable is called {text} here")))?;
             (text, value.to_string_lossy().into_owned())
         }
     };
     if name.is_empty() || name.contains('\0') || value.contains('\0') {
-        return Err(UsageError::new(format!("{text:?} is no NAME=VALUE")));
+        return Err(UsageError::new(format!("{said}: expected NAME=VALUE")));
     }
     Ok((name.to_owned(), value))
 }

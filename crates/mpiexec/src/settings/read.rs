@@ -41,7 +41,7 @@ pub fn oversubscribe(words: &Words, values: &Values<'_>) -> Result<Oversubscribe
 }
 
 /// Variables that all ranks get.
-pub fn variables(words: &Words, values: &Values<'_>) -> Result<Vec<(String, String)>, UsageError> {
+pub fn variables(values: &Values<'_>) -> Result<Vec<(String, String)>, UsageError> {
     let mut all = Vec::new();
     if let Some(name) = values.get("iface") {
         all.push((String::from("MPI_IFACE"), name.to_owned()));
@@ -53,8 +53,8 @@ pub fn variables(words: &Words, values: &Values<'_>) -> Result<Vec<(String, Stri
         }
         all.push((String::from("MPI_PORT_RANGE"), range.to_owned()));
     }
-    for given in words.job.iter().filter(|given| given.opt.name == "genv") {
-        all.push(pair(&given.value)?);
+    for (text, said) in values.all("genv")? {
+        all.push(pair(&text, &said)?);
     }
     Ok(all)
 }
@@ -130,7 +130,22 @@ pub fn errhandler(values: &Values<'_>) -> Result<Option<String>, UsageError> {
     }
 }
 
+/// Two reports in one file would be one report.
+fn check_files(values: &Values<'_>) -> Result<(), UsageError> {
+    let wanted = ["matrix", "report", "trace", "picture"].map(|name| (name, values.get(name)));
+    let file = |path: &str| std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
+    for (at, (name, path)) in wanted.iter().enumerate() {
+        let Some(path) = path.filter(|path| *path != "/dev/null") else { continue };
+        let same = |other: &&(&str, Option<&str>)| other.1.is_some_and(|other| file(other) == file(path));
+        if let Some((earlier, _)) = wanted.iter().take(at).find(same) {
+            return Err(values.bad(name, &format!("{} goes into the same file", values.said(earlier))));
+        }
+    }
+    Ok(())
+}
+
 pub fn wanted(values: &Values<'_>) -> Result<Wanted, UsageError> {
+    check_files(values)?;
     let file = |name: &str| values.get(name).map(PathBuf::from);
     Ok(Wanted {
         stats: values.flag("stats")?,
