@@ -179,7 +179,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "MPI_TCP_EAGER_BYTES",
         unit: "bytes",
-        default: "chosen by the transport",
+        default: "1048576",
         meaning: "largest message over TCP that is sent without asking",
         kind: Kind::Number(0, TCP_EAGER_MAX_BYTES),
     },

@@ -229,10 +229,11 @@ fn a_host_that_cannot_be_reached_is_named_with_what_the_command_said() {
 
 #[test]
 fn the_launcher_copies_itself() {
-    let done = forked("--copy-self --fan-out 1 -host a,b").rank("init who finalize").done();
+    let directory = common::Directory::new("copy");
+    let run = forked("--copy-self --fan-out 1 -host a,b").env("TMPDIR", directory.path.to_str().unwrap());
+    let done = run.rank("init who finalize").done();
     assert_eq!((done.status, done.out.matches(" of 2 in ").count()), (0, 2), "{done:?}");
-    let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
-    let left: Vec<_> = left.filter(|e| e.file_name().to_string_lossy().starts_with("mpiexec.")).collect();
+    let left: Vec<_> = std::fs::read_dir(&directory.path).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }
 

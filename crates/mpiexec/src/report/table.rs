@@ -216,8 +216,8 @@ mod tests {
         for expected in [
             "statistics of 2 ranks over 1.0 ms",
             "rank 0  1.0 ms     60.0 %   30.0 %    5.0 %     5.0 %     2  2.0 KiB         0    0 B     0 (0 B)",
-            "send      4 + 1 open  9.0 us         33.3 %  4.0 KiB       0 B   2.0 us  3.0 us (rank 0)  6.0 us (rank 1)",
-            "  rank 1  2 + 1 open  6.0 us         25.0 %  2.0 KiB",
+            "send       4 + 1 open  9.0 us         33.3 %  4.0 KiB       0 B   2.0 us  3.0 us (rank 0)  6.0 us (rank 1)",
+            "  rank 1   2 + 1 open  6.0 us         25.0 %  2.0 KiB",
             "algorithms of allreduce: ring 6",
             "from 1.0 KiB   ########################################  4",
         ] {
