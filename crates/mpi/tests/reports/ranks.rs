@@ -59,6 +59,12 @@ pub fn receives_for_ever() {
     world.process_at_rank(1 - world.rank()).receive::<i32>();
 }
 
+pub fn all_receive_for_ever() {
+    let universe = mpi::initialize().unwrap();
+    let world = universe.world();
+    world.process_at_rank((world.rank() + 1) % world.size()).receive::<i32>();
+}
+
 pub fn dies_early() {
     let universe = mpi::initialize().unwrap();
     let world = universe.world();

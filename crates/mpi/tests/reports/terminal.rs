@@ -14,6 +14,34 @@ use std::time::{Duration, Instant};
 /// Written in front of every view.
 const CUT: &str = "\x1b[?7l";
 
+/// More ranks than rows: the view is never higher than what it can be drawn over in.
+pub fn a_view_fits_a_low_terminal(folder: &Path) {
+    let low = Winsize { ws_row: 6, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(Some(&low), None).expect("a pseudo-terminal");
+    let slave = Stdio::from(pty.slave.try_clone().expect("a descriptor"));
+    let mut command = Command::new(mpiexec());
+    command.args(["--top", "-q", "--timeout", "3", "-n", "8", "--oversubscribe"]);
+    command.arg(std::env::current_exe().expect("a path"));
+    command.env(CASE_VARIABLE, "all_receive_for_ever").env("MPIEXEC_CONFIG", "/dev/null").current_dir(folder);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(slave).spawn().expect("mpiexec starts");
+    drop((command, pty.slave));
+    let (mut heard, mut bytes) = (Vec::new(), [0; 4096]);
+    while let Ok(count @ 1..) = read(&pty.master, &mut bytes) {
+        heard.extend_from_slice(&bytes[..count]);
+    }
+    assert_eq!(child.wait().expect("it ends").code(), Some(124));
+    let text = String::from_utf8_lossy(&heard).into_owned();
+    let views: Vec<&str> = text.split(CUT).skip(1).collect();
+    assert!(views.len() > 3, "{text}");
+    for view in &views[..views.len() - 1] {
+        let view = view.split("\x1b[?7h").next().unwrap_or_default();
+        assert_eq!(view.lines().count(), 5, "{view}");
+        assert!(view.contains("(5 more)"), "{view}");
+    }
+    assert!(text.contains("\x1b[5A"), "{text}");
+}
+
 pub fn a_view_is_drawn_in_a_terminal(folder: &Path) {
     let narrow = Winsize { ws_row: 24, ws_col: 40, ws_xpixel: 0, ws_ypixel: 0 };
     let pty = openpty(Some(&narrow), None).expect("a pseudo-terminal");

@@ -7,6 +7,7 @@ use nix::sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, Termios, tc
 use nix::unistd::{Pid, getpgrp, read, tcgetpgrp};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write, stderr, stdin};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 /// Ranks that are shown at most: those that have been longest in their operation first.
@@ -45,7 +46,8 @@ impl Top {
     /// Draws over the last view, or below what has been written since.
     pub fn draw(&mut self, all: &Gathered, now: Instant, written: u64) {
         let seconds = now.saturating_duration_since(self.at).as_secs_f64();
-        let lines = view(all, &self.before, seconds);
+        let rows = mpi_node::terminal::size(stderr().as_fd()).map(|(rows, _)| usize::from(rows));
+        let lines = view(all, &self.before, seconds, shown_in(rows));
         self.before = all.ranks.iter().map(|rank| (rank.number, sent(rank))).collect();
         self.at = now;
         let up = if self.drawn > 0 && self.written == written {
@@ -101,15 +103,21 @@ fn sent(rank: &Rank) -> (u64, u64) {
     (rank.block.sent.0, rank.block.sent.1 + rank.block.direct.0)
 }
 
-/// The view's lines; `before` is what had been sent `seconds` ago.
-fn view(all: &Gathered, before: &BTreeMap<usize, (u64, u64)>, seconds: f64) -> Vec<String> {
+/// Ranks that a terminal of so many rows has room for, beside the heading, the line of how many more there are, and the
+/// row that the cursor is in: a view that is higher could not be drawn over.
+fn shown_in(rows: Option<usize>) -> usize {
+    rows.map_or(RANKS_SHOWN_MAX, |rows| rows.saturating_sub(3).clamp(1, RANKS_SHOWN_MAX))
+}
+
+/// The view's lines, of `most` ranks at most; `before` is what had been sent `seconds` ago.
+fn view(all: &Gathered, before: &BTreeMap<usize, (u64, u64)>, seconds: f64, most: usize) -> Vec<String> {
     let head = ["rank", "state", "since", "waits for", "messages/s", "bytes/s", "waiting"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut ranks: Vec<&Rank> = all.ranks.iter().collect();
-    if ranks.len() > RANKS_SHOWN_MAX {
+    if ranks.len() > most {
         ranks.sort_by_key(|rank| std::cmp::Reverse(rank.block.now.map_or(0, |now| now.time)));
     }
-    for rank in ranks.iter().take(RANKS_SHOWN_MAX) {
+    for rank in ranks.iter().take(most) {
         let (state, since, waits_for) = match (&rank.block.now, rank.block.ended, rank.block.pid) {
             (_, _, 0) => (String::from("not in MPI yet"), String::new(), String::new()),
             (_, Some(_), _) => (String::from("finalised"), String::new(), String::new()),
@@ -136,8 +144,8 @@ fn view(all: &Gathered, before: &BTreeMap<usize, (u64, u64)>, seconds: f64) -> V
         ]);
     }
     let mut lines = columns(&rows);
-    if all.ranks.len() > RANKS_SHOWN_MAX {
-        lines.push(format!("({} more)", all.ranks.len() - RANKS_SHOWN_MAX));
+    if all.ranks.len() > most {
+        lines.push(format!("({} more)", all.ranks.len() - most));
     }
     lines
 }
@@ -161,13 +169,15 @@ mod tests {
             |(number, block)| Rank { number, name: format!("rank {number}"), block, ..Rank::default() };
         let ranks = blocks.into_iter().enumerate().map(rank).collect();
         let before = BTreeMap::from([(1, (10, 1000))]);
-        let lines = view(&Gathered { ranks, partial: None }, &before, 2.0);
+        let lines = view(&Gathered { ranks, partial: None }, &before, 2.0, 40);
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
         assert_eq!(words(&lines[1]), "rank 0 receive 2.0 ms rank 3 0 0 B 0.0 %");
         assert_eq!(words(&lines[2]), "rank 1 computes 10 1000 B 0.0 %");
         assert_eq!(words(&lines[3]), "rank 2 finalised 0 0 B 0.0 %");
         assert!(lines[4].contains("not in MPI yet"));
         let many = Gathered { ranks: (0..100).map(|n| rank((n, Block::default()))).collect(), partial: None };
-        assert_eq!(view(&many, &before, 1.0).len(), RANKS_SHOWN_MAX + 2);
+        for (rows, lines) in [(None, 42), (Some(100), 42), (Some(24), 23), (Some(4), 3), (Some(2), 3)] {
+            assert_eq!(view(&many, &before, 1.0, shown_in(rows)).len(), lines, "{rows:?}");
+        }
     }
 }

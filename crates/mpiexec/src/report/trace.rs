@@ -194,6 +194,9 @@ impl Trace {
 
     fn arrow(&mut self, key: Key, end: End, place: Place, bytes: u64) -> std::io::Result<()> {
         let Some((id, from, to)) = self.messages.end(key, end, place) else { return Ok(()) };
+        // No message arrives before it is sent: a sender may be late in writing down that it has sent, and the clocks of
+        // two hosts are compared to half of the quickest answer only.
+        let from = Place { at: from.at.min(to.at), ..from };
         let common = format!("\"name\":\"message\",\"cat\":\"message\",\"id\":{id}");
         let at = |place: Place| {
             format!("\"pid\":{},\"tid\":{},\"ts\":{}", place.process, place.thread, micros(place.at))
