@@ -11,6 +11,14 @@ pub fn size(fd: BorrowedFd<'_>) -> Option<(u16, u16)> {
     (asked == 0 && size.ws_row > 0 && size.ws_col > 0).then_some((size.ws_row, size.ws_col))
 }
 
+/// Gives a terminal so many rows and columns; the kernel tells the programs in it. An `fd` that is no terminal
+/// stays as it is.
+pub fn set_size(fd: BorrowedFd<'_>, (rows, columns): (u16, u16)) {
+    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the request reads a whole winsize, which lives here; an fd that is no terminal gives ENOTTY.
+    let _ = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;

@@ -124,9 +124,23 @@ impl Plan {
         let hosts = [placement.hosts, placement.spare].concat();
         let mut plan = Plan { programs: Vec::new(), wanted, ranks, hosts, used, host, processors };
         plan.check_interface(job)?;
+        plan.check_directory()?;
         plan.lay_out(job);
         plan.find_programs()?;
         Ok(plan)
+    }
+
+    /// Ranks elsewhere begin in the launcher's directory: it must have a name.
+    fn check_directory(&self) -> Result<(), LaunchError> {
+        let named = |wanted: &Wanted| wanted.wdir.as_ref().is_some_and(|wdir| wdir.is_absolute());
+        if self.other_hosts().is_empty() || self.wanted.iter().all(named) {
+            return Ok(());
+        }
+        std::env::current_dir().map(drop).map_err(|e| LaunchError::Directory {
+            path: PathBuf::from("."),
+            host: self.host.clone(),
+            detail: format!("{e}; other hosts need its name (-wdir gives them another one)"),
+        })
     }
 
     /// An interface must be there, where all ranks are on this machine; of others their hosts know.

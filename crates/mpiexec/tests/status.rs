@@ -74,7 +74,7 @@ fn leaving_without_finalizing_while_others_go_on() {
 
 #[test]
 fn the_lowest_of_those_that_fail_together() {
-    for _ in 0..5 {
+    for _ in 0..common::size("MPI_TEST_REPEATS", 5) {
         // Both wait at the fence, so that they fail at the same time.
         check("-n 4", "init fence @1 exit:21 @2 exit:22 @all sleep:100", 21, "rank 1 ");
     }

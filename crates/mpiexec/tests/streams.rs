@@ -25,10 +25,11 @@ fn check_lines(out: &str, ranks: usize, count: usize, tag: bool) {
 
 #[test]
 fn lines_of_many_ranks_are_whole_and_in_order() {
+    let count = common::size("MPI_TEST_LINES", 20_000);
     for options in ["-q -n 6", "-q -n 6 -l"] {
-        let done = Run::new(options).rank("lines:20000,13").done();
+        let done = Run::new(options).rank(&format!("lines:{count},13")).done();
         assert_eq!(done.status, 0, "{}", done.err);
-        check_lines(&done.out, 6, 20_000, options.ends_with("-l"));
+        check_lines(&done.out, 6, count, options.ends_with("-l"));
     }
 }
 
@@ -109,6 +110,66 @@ fn input_goes_to_rank_0_exact_to_the_byte() {
     let done = Run::new("-q -n 3").input(input).rank("cat").done();
     assert_eq!(done.status, 0, "{}", done.err);
     assert!(done.out == expected, "{} bytes of {}", done.out.len(), expected.len());
+}
+
+/// From a file and from a pipe, to one rank, another, and all.
+#[test]
+fn input_of_any_size_is_exact() {
+    let size = common::size("MPI_TEST_INPUT_BYTES", 8 << 20);
+    let directory = common::Directory::new("input");
+    let path = directory.path.join("input");
+    let make = format!("head -c {size} /dev/urandom > input && cksum < input");
+    let made =
+        std::process::Command::new("sh").args(["-c", &make]).current_dir(&directory.path).output().unwrap();
+    let sum = String::from_utf8(made.stdout).unwrap();
+    assert!(sum.ends_with(&format!(" {size}\n")), "{sum}");
+    for (who, readers) in [("0", 1), ("2", 1), ("all", 3)] {
+        for launcher in ["", "--launcher fork -host a,b"] {
+            let options = format!("-q -n 3 {launcher} --stdin {who}");
+            let script = format!("test {who} = all -o {who} = $MPI_PMI_RANK && cksum || true");
+            let file = std::fs::File::open(&path).unwrap();
+            let done = Run::new(&options).stdin(file.into()).sh(&script).done();
+            assert_eq!((done.status, done.out), (0, sum.repeat(readers)), "{options}: {}", done.err);
+        }
+        let mpiexec = common::mpiexec().display().to_string();
+        let script = format!("cat input | {mpiexec} -q -n 3 --stdin {who} sh -c 'cksum'");
+        let piped =
+            std::process::Command::new("sh").args(["-c", &script]).current_dir(&directory.path).output();
+        let out = String::from_utf8(piped.unwrap().stdout).unwrap();
+        assert_eq!(out.matches(sum.as_str()).count(), readers, "{who}: {out}");
+    }
+}
+
+/// Tags, times and files of ranks go together, also where a line has no end yet.
+#[test]
+fn the_options_of_output_go_together() {
+    let directory = common::Directory::new("together");
+    let out = directory.path.join("out").display().to_string();
+    let rank0 = "@0 print:no sleep:0.3 print:end\\n print:last @1 sleep:0.1 print:line\\n";
+    for launcher in ["", "--launcher fork -host a,b"] {
+        let options = format!("-q -n 2 {launcher} -l --timestamp-output --output-from 0 --output-dir {out}");
+        let done = Run::new(&options).rank(rank0).done();
+        assert_eq!(done.status, 0, "{done:?}");
+        let lines: Vec<&str> = done.out.lines().collect();
+        assert_eq!(lines.len(), 2, "{done:?}");
+        for (line, text) in lines.iter().zip(["noend", "last"]) {
+            let (time, rest) = line.split_once(' ').expect("a time");
+            assert_eq!((time.len(), rest), (24, format!("[0] {text}").as_str()), "{done:?}");
+        }
+        let file = |name: &str| std::fs::read_to_string(directory.path.join("out").join(name)).unwrap();
+        assert_eq!(file("rank.0.out"), "noend\nlast", "files have what was written, and no more");
+        assert_eq!(file("rank.1.out"), "line\n");
+    }
+    // In a terminal of its own both streams of a rank are one.
+    let done = Run::new("-q -n 2 --pty -l").sh("printf par; sleep 0.3; echo ty; echo err >&2").done();
+    let mut lines: Vec<&str> = done.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(
+        (lines, done.err.trim_end()),
+        (vec!["[0] err", "[0] party", "[1] party"], "[1] err"),
+        "{}",
+        done.status
+    );
 }
 
 #[test]

@@ -50,6 +50,26 @@ fn the_interrupt_key_reaches_the_rank_alone() {
     assert!(done.err.contains("rank 0") && done.err.contains("was killed by signal 2"), "{done:?}");
 }
 
+/// With a terminal of the launcher's own, whose size changes: the rank's follows, and the rank is told.
+#[test]
+fn the_size_of_the_terminal_follows() {
+    if std::process::Command::new("script").arg("--version").output().is_err() {
+        return eprintln!("not tested, there is no script");
+    }
+    let mpiexec = common::mpiexec().display().to_string();
+    let look = "trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 0.02; done";
+    let resize = "while ! grep -q ready seen; do sleep 0.02; done; stty rows 44 cols 99 < $tty";
+    let line = format!(
+        "stty rows 33 cols 77; tty=$(tty); : > seen; ({resize}) & {mpiexec} -q -n 1 --pty sh -c \"{look}\" | tee seen"
+    );
+    let directory = common::Directory::new("winch");
+    let mut script = std::process::Command::new("timeout");
+    script.args(["60", "script", "-qec", &line, "/dev/null"]).current_dir(&directory.path);
+    let output = script.env("MPIEXEC_CONFIG", "/dev/null").output().expect("script runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("44 99"), "{text:?}");
+}
+
 /// With a terminal of the launcher's own, which `script` makes.
 #[test]
 fn the_launchers_terminal_is_as_before_in_the_end() {

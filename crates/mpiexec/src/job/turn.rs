@@ -29,6 +29,7 @@ pub const SIGNALS: &[Signal] = &[
     Signal::SIGTSTP,
     Signal::SIGCONT,
     Signal::SIGTTIN,
+    Signal::SIGWINCH,
 ];
 
 /// What an event belongs to, packed into the word that epoll keeps.
@@ -378,6 +379,7 @@ impl Running<'_> {
                 Ok(signal @ (Signal::SIGUSR1 | Signal::SIGUSR2 | Signal::SIGCONT)) => {
                     self.kill_groups(signal)
                 }
+                Ok(Signal::SIGWINCH) => self.resize_terminals(),
                 Ok(Signal::SIGTSTP) => {
                     self.kill_groups(Signal::SIGTSTP);
                     let _ = self.flush_links();
@@ -387,6 +389,21 @@ impl Running<'_> {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// The launcher's terminal has another size: so have those of this machine's ranks.
+    fn resize_terminals(&mut self) {
+        if self.terminal.is_none() {
+            return;
+        }
+        let size = super::terminal::size();
+        self.terminal = Some(size);
+        let readers = self.ranks.iter().enumerate().filter(|(slot, rank)| {
+            rank.world == 0 && rank.far.is_none() && super::input::reads(self.job.stdin, *slot)
+        });
+        for fd in readers.filter_map(|(_, rank)| rank.streams[0].as_ref()) {
+            mpi_node::terminal::set_size(fd.as_fd(), size);
         }
     }
 

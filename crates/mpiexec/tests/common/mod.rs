@@ -16,6 +16,14 @@ use std::time::{Duration, Instant};
 /// The bound of every wait. Far above what anything takes; a test that meets it has failed.
 pub const BOUND: Duration = Duration::from_secs(60);
 
+/// A size of a test: small, unless this variable says otherwise.
+pub fn size(variable: &str, small: usize) -> usize {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text:?}: expected a number")),
+        Err(_) => small,
+    }
+}
+
 /// The launcher under test.
 pub fn mpiexec() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_mpiexec"))
