@@ -28,6 +28,8 @@ pub struct Blocked {
     pub object: Option<String>,
     /// Of several who are waited for, their ranks; of one it is the peer.
     pub absent: Vec<u32>,
+    /// It has found its other half, and data are on their way: no act of the peer is waited for.
+    pub moving: bool,
     /// For how long.
     pub since: Duration,
     /// Further operations that the same call waits for.
@@ -169,6 +171,7 @@ impl fmt::Display for Blocked {
             write!(f, ", and {} further operation{s}", self.others)?;
         }
         match self.unexpected {
+            _ if self.moving => f.write_str("; its data are under way"),
             _ if !is_transfer => Ok(()),
             0 if self.sends => Ok(()),
             0 => f.write_str("; no unexpected message is here"),

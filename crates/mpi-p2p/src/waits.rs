@@ -257,6 +257,7 @@ fn blocked(op: &'static str) -> Blocked {
         tag: None,
         object: None,
         absent: Vec::new(),
+        moving: false,
         since: Duration::ZERO,
         others: 0,
         unexpected: 0,
@@ -312,7 +313,13 @@ impl State {
         b.peer = Some(rank);
         b.sends = slot.kind == Kind::Send;
         b.tag = (!is_internal(slot.context)).then_some(slot.key.tag);
-        if rank == ANY {
+        b.moving = matches!(
+            slot.phase,
+            Phase::Arriving | Phase::Pulling | Phase::Framed | Phase::Streaming | Phase::Draining
+        );
+        if b.moving {
+            // Nothing is concluded of what is going on.
+        } else if rank == ANY {
             self.any_member(slot.context, &mut b);
         } else {
             b.waits_for.push(slot.ep);

@@ -5,6 +5,35 @@ use mpi_datatype::{Op, Primitive, Strip};
 use mpi_p2p::ErrorClass;
 use mpi_wire::limits::RMA_RUNS_MAX;
 use mpi_wire::rma::{RUN_LEN, Run};
+use std::cell::Cell;
+use std::thread::LocalKey;
+
+thread_local! {
+    static HEAD: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static RUNS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Room for the head of a message, which is there from the last one.
+#[inline]
+pub(crate) fn with_head<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    lend(&HEAD, f)
+}
+
+/// The same for the runs of a message.
+#[inline]
+pub(crate) fn with_runs<R>(f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    lend(&RUNS, f)
+}
+
+#[inline]
+fn lend<R>(spare: &'static LocalKey<Cell<Vec<u8>>>, f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    // Who asks again meanwhile gets an empty one.
+    let mut lent = spare.take();
+    lent.clear();
+    let result = f(&mut lent);
+    spare.set(lent);
+    result
+}
 
 /// The run of a compare-and-swap, whose comparand and new value travel together.
 pub(crate) fn pair_run(e: &Errand<'_>) -> Run {

@@ -1,6 +1,6 @@
 //! The origin's side of active messages: what is under way, and waiting for it.
 
-use crate::encode::{class_of, flatten, op_id, pair_run};
+use crate::encode::{class_of, flatten, op_id, pair_run, with_head, with_runs};
 use crate::epoch::LockKind;
 use crate::limits::{
     IN_FLIGHT_MAX_BYTES, MESSAGE_MAX_BYTES, READS_IN_FLIGHT_MAX, SMALL_MAX_BYTES, SMALL_MESSAGE_BYTES,
@@ -9,7 +9,7 @@ use crate::target::Guest;
 use crate::window::Inner;
 use mpi_datatype::{Datatype, Op, Primitive, RecvMem, SendBuf};
 use mpi_p2p::{Error, ErrorClass, Port, RequestId, Status};
-use mpi_wire::rma::{RMA_FIXED_MAX_LEN, RUN_LEN, Rma, Runs};
+use mpi_wire::rma::{RMA_FIXED_MAX_LEN, Rma, Runs};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -224,15 +224,18 @@ impl Inner {
     /// As [`run_errand`](Inner::run_errand) for little data in one message, if there is room for it now. True when it
     /// was sent.
     fn run_small(&self, e: &Errand<'_>) -> Result<bool, Error> {
-        let mut runs = Vec::with_capacity(2 * RUN_LEN);
+        with_runs(|runs| self.run_small_by(e, runs))
+    }
+
+    fn run_small_by(&self, e: &Errand<'_>, runs: &mut Vec<u8>) -> Result<bool, Error> {
         let (mut packed, bytes) = (None, e.bytes);
         let mut len = bytes;
         match e.deed {
             Deed::CompareAndSwap => {
-                pair_run(e).encode(&mut runs);
+                pair_run(e).encode(runs);
                 len = 2 * bytes;
             }
-            _ if flatten(e, 0, SMALL_MESSAGE_BYTES - RMA_FIXED_MAX_LEN, &mut runs) < bytes => {
+            _ if flatten(e, 0, SMALL_MESSAGE_BYTES - RMA_FIXED_MAX_LEN, runs) < bytes => {
                 return Ok(false);
             }
             _ => {}
@@ -248,7 +251,7 @@ impl Inner {
             },
             _ => &[],
         };
-        let runs = self.checked(e, &runs)?;
+        let runs = self.checked(e, runs)?;
         self.engine().with_port(&self.cx, |port| {
             let mut mail = self.mail();
             let peer = mail.peers.get(&e.target);
@@ -293,7 +296,22 @@ impl Inner {
         runs: Runs<'_>,
         data: &[u8],
     ) -> Result<(), Error> {
-        let mut head = Vec::with_capacity(64);
+        with_head(|head| self.send_inside_by(head, port, mail, e, from, bytes, runs, data))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one message")]
+    #[inline]
+    fn send_inside_by(
+        &self,
+        head: &mut Vec<u8>,
+        port: &mut Port<'_>,
+        mail: &mut Mail,
+        e: &Errand<'_>,
+        from: usize,
+        bytes: usize,
+        runs: Runs<'_>,
+        data: &[u8],
+    ) -> Result<(), Error> {
         let reads = e.deed.reads();
         let peer = mail.peers.entry(e.target).or_default();
         // A lone read leaves at once: all that is left to do here is done while it is under way. What follows it is held
@@ -301,8 +319,8 @@ impl Inner {
         let more = !reads || peer.reads > 0 || peer.unconfirmed > 0;
         let lock = !peer.locked && self.epoch.is_locked_all() && self.seat_of(e.target).is_none();
         if lock && !self.epoch.detail().unchecked {
-            Rma::Lock { exclusive: false }.encode_head(&mut head);
-            self.post(port, e, &head, &[], true)?;
+            Rma::Lock { exclusive: false }.encode_head(head);
+            self.post(port, e, head, &[], true)?;
             head.clear();
             peer.locked = true;
         }
@@ -319,8 +337,8 @@ impl Inner {
             Deed::GetAccumulate(op) => Rma::GetAccumulate { id, op: op_id(op), at, runs, data },
             Deed::CompareAndSwap => Rma::CompareAndSwap { id, at, runs, data },
         };
-        message.encode_head(&mut head);
-        if let Err(error) = self.post(port, e, &head, data, more) {
+        message.encode_head(head);
+        if let Err(error) = self.post(port, e, head, data, more) {
             if let Some(peer) = mail.peers.get_mut(&e.target) {
                 match reads {
                     true => peer.reads -= 1,
@@ -489,9 +507,11 @@ impl Inner {
     ) -> Result<u64, Error> {
         let mut mail = self.mail();
         let id = mail.number();
-        let mut head = Vec::with_capacity(16);
-        message(id).encode_head(&mut head);
-        port.send(target, self.number as i32, &head, &[], false).map_err(|e| self.under(op, e))?;
+        let sent = with_head(|head| {
+            message(id).encode_head(head);
+            port.send(target, self.number as i32, head, &[], false)
+        });
+        sent.map_err(|e| self.under(op, e))?;
         mail.pending.insert(id, Pending { target, read: None });
         Ok(id)
     }

@@ -3,7 +3,7 @@
 
 use crate::accumulate::{Place, Site, Trouble};
 use crate::create::Flavor;
-use crate::encode::op_of;
+use crate::encode::{op_of, with_head};
 use crate::epoch::LockKind;
 use crate::limits::DEFERRED_MAX_BYTES;
 use crate::memory::{Laid, block_of, read_block, write_block};
@@ -127,10 +127,11 @@ impl Inner {
     }
 
     fn answer(&self, to: u32, message: &Rma<'_>, port: &mut Port<'_>) {
-        let mut head = Vec::with_capacity(32);
-        message.encode_head(&mut head);
-        // One that is gone needs no answer.
-        let _ = port.send(to, self.number as i32, &head, message.data(), false);
+        with_head(|head| {
+            message.encode_head(head);
+            // One that is gone needs no answer.
+            let _ = port.send(to, self.number as i32, head, message.data(), false);
+        });
     }
 
     fn answer_with(&self, to: u32, id: u64, done: Result<Vec<u8>, Refusal>, port: &mut Port<'_>) {
