@@ -62,6 +62,9 @@ pub const RECOVERY: &str = "MPI_RECOVERY";
 /// Transports to use.
 pub const BTL: &str = "MPI_BTL";
 
+/// The transports that it may name.
+pub const TRANSPORTS: &[&str] = &["shm", "tcp"];
+
 /// All of them, by name.
 pub const SETTINGS: &[Setting] = &[
     Setting {
@@ -83,7 +86,7 @@ pub const SETTINGS: &[Setting] = &[
         unit: "names separated by commas, after ^ those not to use",
         default: "all, best first",
         meaning: "transports to use",
-        kind: Kind::Words(&["shm", "tcp"]),
+        kind: Kind::Words(TRANSPORTS),
     },
     Setting {
         name: CHECK,

@@ -1,9 +1,9 @@
 //! Variables of the library: checked before anything starts, and told of where one is misspelt.
 
-use super::Job;
+use super::{Job, Program};
 use crate::cli::UsageError;
 use crate::cli::table::OPTIONS;
-use mpi_pmi::settings::SETTINGS;
+use mpi_pmi::settings::{BTL, SETTINGS, TRANSPORTS};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
@@ -14,17 +14,54 @@ use std::ffi::{OsStr, OsString};
 pub fn check(job: &Job, outside: &dyn Fn(&str) -> Option<OsString>) -> Result<(), UsageError> {
     for setting in SETTINGS {
         for program in &job.programs {
-            let given = job.env.iter().chain(&program.env).rev().find(|(name, _)| name == setting.name);
-            let Some(value) = given.map(|(_, value)| value.into()).or_else(|| outside(setting.name)) else {
-                continue;
-            };
+            let Some(value) = value(setting.name, job, program, outside) else { continue };
             let text = value
                 .to_str()
                 .ok_or_else(|| UsageError::new(format!("{}={value:?}: not UTF-8", setting.name)))?;
             setting.check(text).map_err(|e| UsageError::new(e.to_string()))?;
         }
     }
-    Ok(())
+    check_transports(job, outside)
+}
+
+/// What the ranks of a program find under this name.
+fn value(
+    name: &str,
+    job: &Job,
+    program: &Program,
+    outside: &dyn Fn(&str) -> Option<OsString>,
+) -> Option<OsString> {
+    let given = job.env.iter().chain(&program.env).rev().find(|(known, _)| known == name);
+    given.map(|(_, value)| value.into()).or_else(|| outside(name))
+}
+
+/// Ranks send by the transports that they have themselves: one that has others never hears them.
+fn check_transports(job: &Job, outside: &dyn Fn(&str) -> Option<OsString>) -> Result<(), UsageError> {
+    let of = |program| value(BTL, job, program, outside).unwrap_or_default().to_string_lossy().into_owned();
+    let all: Vec<String> = job.programs.iter().map(of).collect();
+    let Some(first) = all.first() else { return Ok(()) };
+    match all.iter().position(|other| transports(other) != transports(first)) {
+        None => Ok(()),
+        Some(at) => Err(UsageError::new(format!(
+            "{BTL} is {first:?} for program 1 and {:?} for program {}: all ranks of a job need the same transports",
+            all[at],
+            at + 1
+        ))),
+    }
+}
+
+/// The transports that a value of `MPI_BTL` leaves; the first is not asked first for standing first.
+fn transports(value: &str) -> BTreeSet<&str> {
+    let value = value.trim();
+    let names = |text| str::split(text, ',').map(str::trim).filter(|name| !name.is_empty());
+    match value.strip_prefix('^') {
+        _ if value.is_empty() => TRANSPORTS.iter().copied().collect(),
+        Some(without) => {
+            let without: BTreeSet<&str> = names(without).collect();
+            TRANSPORTS.iter().copied().filter(|name| !without.contains(name)).collect()
+        }
+        None => names(value).collect(),
+    }
 }
 
 /// Variables that launcher and library know beside options and settings.

@@ -136,6 +136,29 @@ fn what_the_library_would_refuse_is_refused_before_anything_starts() {
 }
 
 #[test]
+fn programs_with_other_transports_are_no_job() {
+    let check = |first: &str, second: &str| {
+        let of = |value: &str| format!("MPI_BTL={value}");
+        let line = words(&["-x", &of(first), "a", ":", "-x", &of(second), "b"]).unwrap();
+        Job::new(line, &Outside::default()).map(drop).map_err(|e| e.to_string())
+    };
+    for (first, second) in
+        [("tcp", "tcp"), ("tcp,shm", "shm, tcp"), ("", "shm,tcp"), ("^shm", "tcp"), ("^tcp", "shm")]
+    {
+        assert_eq!(check(first, second), Ok(()), "{first:?} and {second:?}");
+    }
+    for (first, second) in [("tcp", "shm"), ("", "tcp"), ("shm,tcp", "^shm")] {
+        let error = check(first, second).unwrap_err();
+        assert!(
+            error.starts_with(&format!("MPI_BTL is {first:?} for program 1 and {second:?} for program 2")),
+            "{error}"
+        );
+    }
+    let line = words(&["-x", "MPI_BTL=tcp", "a", ":", "b"]).unwrap();
+    assert!(Job::new(line, &Outside::default()).is_err());
+}
+
+#[test]
 fn values_out_of_a_file_of_programs_have_their_place() {
     let path = std::env::temp_dir().join(format!("mpiexec-programs-{}", std::process::id()));
     for (text, expected) in [
