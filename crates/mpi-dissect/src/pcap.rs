@@ -64,13 +64,13 @@ struct Direction {
 /// # Errors
 /// [`PcapError`].
 pub fn dissect(file: &[u8]) -> Result<Vec<String>, PcapError> {
-    let reader = Reader::new(file)?;
+    let mut reader = Reader::new(file)?;
     let mut directions: HashMap<(Port, Port), Direction> = HashMap::new();
     let mut out = Vec::new();
     let mut first = None;
     let mut left_out = 0_u64;
     let mut last = 0.0;
-    for (time, packet) in reader.packets() {
+    while let Some((time, packet)) = reader.packet() {
         let Some(segment) = reader.segment(packet) else { continue };
         let first = *first.get_or_insert(time);
         let ends = (segment.from, segment.to);
@@ -92,6 +92,12 @@ pub fn dissect(file: &[u8]) -> Result<Vec<String>, PcapError> {
     }
     if left_out > 0 {
         out.push(format!("{left_out} packets of more than {DIRECTIONS_MAX} directions are left out"));
+    }
+    if !reader.rest.is_empty() {
+        let count = reader.rest.len();
+        out.push(format!(
+            "the file is cut off or damaged inside of a packet: its last {count} bytes are left out"
+        ));
     }
     Ok(out)
 }
@@ -115,8 +121,11 @@ impl Direction {
         let next = *self.next.get_or_insert(segment.number);
         let ahead = segment.number.wrapping_sub(next);
         if ahead < 1 << 31 {
-            if self.early.insert(segment.number, segment.bytes.to_vec()).is_none() {
-                self.waiting += segment.bytes.len();
+            // Sent again before its time, perhaps with more behind it: the longer one has it all.
+            let known = self.early.get(&segment.number).map_or(0, Vec::len);
+            if segment.bytes.len() > known {
+                self.early.insert(segment.number, segment.bytes.to_vec());
+                self.waiting += segment.bytes.len() - known;
             }
         } else {
             // Sent again, perhaps with more behind it.
@@ -214,20 +223,18 @@ impl<'a> Reader<'a> {
         Some(if self.big { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
     }
 
-    /// Time in seconds and the captured bytes of each packet, up to the first that is cut off.
-    fn packets(&self) -> impl Iterator<Item = (f64, &'a [u8])> + '_ {
-        let mut rest = self.rest;
-        std::iter::from_fn(move || {
-            let (seconds, part) = (self.word(rest, 0)?, self.word(rest, 4)?);
-            let length = self.word(rest, 8)? as usize;
-            if length > PACKET_MAX_BYTES {
-                return None;
-            }
-            let packet = rest.get(16..16 + length)?;
-            rest = rest.get(16 + length..)?;
-            let part = f64::from(part) * if self.nanos { 1e-9 } else { 1e-6 };
-            Some((f64::from(seconds) + part, packet))
-        })
+    /// Time in seconds and the captured bytes of the next packet; `None` where the rest holds no whole one.
+    fn packet(&mut self) -> Option<(f64, &'a [u8])> {
+        let rest = self.rest;
+        let (seconds, part) = (self.word(rest, 0)?, self.word(rest, 4)?);
+        let length = self.word(rest, 8)? as usize;
+        if length > PACKET_MAX_BYTES {
+            return None;
+        }
+        let packet = rest.get(16..16 + length)?;
+        self.rest = rest.get(16 + length..)?;
+        let part = f64::from(part) * if self.nanos { 1e-9 } else { 1e-6 };
+        Some((f64::from(seconds) + part, packet))
     }
 
     fn segment(&self, packet: &'a [u8]) -> Option<Segment<'a>> {
@@ -336,6 +343,68 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_again_before_its_time_is_said_once() {
+        let bytes = [goodbye(3, 0).encode(), goodbye(4, 0).encode()].concat();
+        let early = |to: usize| (111_u32, false, &bytes[10..to]);
+        let first = (101_u32, false, &bytes[..10]);
+        // Longer than before, then shorter, then what was missing.
+        let lines =
+            dissect(&file(&[(100, true, &[]), early(20), early(bytes.len()), early(30), first])).unwrap();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].ends_with("goodbye: rank 3 leaves") && lines[1].ends_with("goodbye: rank 4 leaves"));
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_says_so() {
+        let bytes = goodbye(3, 0).encode();
+        let whole = file(&[(7, false, &bytes), (7 + bytes.len() as u32, false, &bytes)]);
+        assert_eq!(dissect(&whole).unwrap().len(), 2);
+        // The second packet begins behind the file's head, and the first with its own heads.
+        let second = 24 + 16 + 40 + bytes.len();
+        for end in second + 1..whole.len() {
+            let lines = dissect(&whole[..end]).unwrap();
+            assert_eq!(lines.len(), 2, "{lines:?}");
+            assert!(lines[0].ends_with("goodbye: rank 3 leaves"));
+            let left = format!("its last {} bytes are left out", end - second);
+            assert!(lines[1].ends_with(&left), "{lines:?}");
+        }
+        assert_eq!(dissect(&whole[..second]).unwrap().len(), 1);
+        let mut damaged = whole;
+        damaged[second + 8..second + 12].fill(0xff);
+        assert!(dissect(&damaged).unwrap()[1].contains("cut off or damaged"));
+    }
+
+    #[test]
+    fn both_versions_of_ip_are_read() {
+        let bytes = goodbye(3, 0).encode();
+        let tcp = |out: &mut Vec<u8>| {
+            out.extend([0x12, 0x34, 0x56, 0x78, 0, 0, 0, 9, 0, 0, 0, 0, 0x50, 16, 0, 0, 0, 0, 0, 0]);
+            out.extend(&bytes);
+        };
+        let mut packet = vec![0; 12];
+        packet.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+        packet.extend((20 + bytes.len() as u16).to_be_bytes());
+        packet.extend([6, 64]);
+        for last in [1, 2] {
+            packet.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+        }
+        tcp(&mut packet);
+        // A short frame is padded; what is behind the datagram is not the stream's.
+        packet.extend([0; 6]);
+        let mut six = file(&[]);
+        six[20] = 1;
+        let length = (packet.len() as u32).to_le_bytes();
+        six.extend([[0; 4], [0; 4], length, length].concat());
+        six.extend(&packet);
+        assert_eq!(
+            dissect(&six).unwrap(),
+            ["  0.000000 [fd00::1]:4660 > [fd00::2]:22136  goodbye: rank 3 leaves"]
+        );
+        let four = dissect(&file(&[(9, false, &bytes)])).unwrap();
+        assert_eq!(four, ["  0.000000 127.0.0.1:4660 > 127.0.0.2:22136  goodbye: rank 3 leaves"]);
+    }
+
+    #[test]
     fn other_files_are_named() {
         assert_eq!(dissect(b"MPI!helo and so on"), Err(PcapError::Magic(*b"MPI!")));
         assert!(dissect(&[0x0a, 0x0d, 0x0d, 0x0a]).unwrap_err().to_string().contains("pcapng"));
@@ -357,7 +426,7 @@ mod tests {
         #[test]
         fn hostile_segments_never_panic(
             segments in proptest::collection::vec(
-                (any::<u32>(), any::<bool>(), proptest::collection::vec(any::<u8>(), 0..60)), 0..30)
+                (prop_oneof![any::<u32>(), 100..130_u32], any::<bool>(), proptest::collection::vec(any::<u8>(), 0..60)), 0..30)
         ) {
             let segments: Vec<_> = segments.iter().map(|(n, s, b)| (*n, *s, b.as_slice())).collect();
             let _ = dissect(&file(&segments));
