@@ -77,7 +77,7 @@ impl State {
                 Ok(_) if self.pulled(i) => return,
                 Ok(_) => {}
                 Err(RemoteError::Busy) => return self.retry.push(i),
-                Err(RemoteError::Refused(_)) if offset == 0 => return self.clear_to_send(i),
+                Err(RemoteError::Refused(_)) => return self.clear_to_send(i),
                 Err(e) => {
                     let detail = format!("the message cannot be read from its sender: {e}");
                     let error = self.error_of(i, ErrorClass::Other, detail);
@@ -107,13 +107,14 @@ impl State {
         all
     }
 
-    fn clear_to_send(&mut self, i: u32) {
+    /// Has the sender send, from the beginning: what could be read so far may be a part only.
+    pub fn clear_to_send(&mut self, i: u32) {
         let into = self.requests.id(i).get();
         let slot = &mut self.requests[i];
         slot.phase = Phase::Framed;
         let ep = slot.ep;
         let t = &mut slot.transfer;
-        t.region = None;
+        (t.region, t.offset) = (None, 0);
         let cts = ClearToSend { op: t.remote, into, offset: 0, length: t.total as u64 };
         self.serve(i);
         self.control(ep, reserved::CLEAR_TO_SEND, &cts.encode());

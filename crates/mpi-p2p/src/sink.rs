@@ -151,6 +151,10 @@ impl Sink for State {
         let Some(i) = self.requests.named(op.0) else { return };
         let slot = &mut self.requests[i];
         if let Err(why) = result {
+            // What cannot be read can still be sent; a sender that is gone is reported by itself.
+            if (slot.kind, slot.phase) == (Kind::Recv, Phase::Pulling) {
+                return self.clear_to_send(i);
+            }
             if slot.phase != Phase::Done {
                 let e = self.error_of(i, ErrorClass::ProcFailed, format!("the transfer failed: {why}"));
                 self.fail(i, e);

@@ -524,7 +524,7 @@ impl Taking {
     /// Call once [`is_done`](Self::is_done).
     ///
     /// # Errors
-    /// The owner's memory cannot be read.
+    /// The owner's memory cannot be read: the owner hears that it was refused.
     pub fn finish(self, last: bool) -> io::Result<()> {
         let mut result = Ok(());
         if self.region().owner_failed() {
@@ -532,8 +532,11 @@ impl Taking {
             // SAFETY: the target is valid until now by the promise made to `take`.
             result = unsafe { cross_copy::read(self.pid, from, self.part.target, self.part.length as usize) };
         }
-        if last {
-            self.region().finish(self.generation);
+        match &result {
+            // The owner keeps the memory, and may send it in another way.
+            Err(_) => self.region().refuse(self.generation),
+            Ok(()) if last => self.region().finish(self.generation),
+            Ok(()) => {}
         }
         result
     }
