@@ -12,6 +12,7 @@
 #![deny(missing_docs)]
 
 mod boards;
+mod faulty;
 mod head;
 pub mod limits;
 mod offers;
@@ -21,9 +22,9 @@ mod takings;
 mod tx;
 mod unnamed;
 
-use mpi_btl::{Btl, OpenEnv, OpenError, Opened};
-use mpi_node::cross_copy;
+use mpi_btl::{Btl, BtlRx, BtlTx, OpenEnv, OpenError, Opened};
 use mpi_node::segment::Segment;
+use mpi_node::{cross_copy, faults};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -64,6 +65,8 @@ impl Btl for Shm {
         // is an error of that call.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         let failed = |reason: String| OpenError::Failed { backend: NAME, reason };
+        let setting = (env.settings)(faults::VARIABLE);
+        faults::install(setting.as_deref(), env.world_rank.into()).map_err(|e| failed(e.to_string()))?;
         let segment = Arc::new(Segment::attach(fd, slot).map_err(|e| failed(e.to_string()))?);
         segment.set_label(u64::from(env.world_rank));
         let inbox = segment.inbox_receiver().ok_or_else(|| failed("the inbox is taken".to_owned()))?;
@@ -71,10 +74,9 @@ impl Btl for Shm {
         let (address, cookie) = cross_copy::cookie();
         let works = allowed && cross_copy::probe(std::process::id(), address, cookie);
         let shared = Arc::new(shared::Shared::new(segment, env.job.clone(), works));
-        Ok(Opened {
-            tx: Box::new(tx::Tx::new(shared.clone())),
-            rx: Box::new(rx::Rx::new(shared, inbox)),
-            address: None,
-        })
+        let (tx, rx): (Box<dyn BtlTx>, Box<dyn BtlRx>) =
+            (Box::new(tx::Tx::new(shared.clone())), Box::new(rx::Rx::new(shared, inbox)));
+        let (tx, rx) = if faults::on() { faulty::disturbed(tx, rx) } else { (tx, rx) };
+        Ok(Opened { tx, rx, address: None })
     }
 }

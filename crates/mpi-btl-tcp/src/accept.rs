@@ -4,6 +4,7 @@
 //! what it claims decides nothing except whether its own connection is dropped.
 
 use crate::core::{Core, News, Role, Token};
+use crate::greeting::Outgoing;
 use crate::limits::{
     ACCEPT_PAUSE, ACCEPTS_PER_POLL, PROOF_TIMEOUT, STRANGERS_REPORT_PERIOD, UNPROVEN_EVICT_AFTER,
     UNPROVEN_MAX,
@@ -21,6 +22,7 @@ use std::time::Instant;
 
 enum Stage {
     Hello,
+    Reply(Acceptor, Outgoing),
     Proof(Acceptor),
 }
 
@@ -73,8 +75,8 @@ impl Core {
                     return self.pause(until);
                 }
             }
-            match self.listener.accept() {
-                Ok((socket, _)) => {
+            match sys::accept(&self.listener) {
+                Ok(socket) => {
                     if open::prepare(&socket).is_err() {
                         continue;
                     }
@@ -160,8 +162,19 @@ impl Core {
             let Some(conn) = self.conn(token) else { return Next::Wait };
             let socket = conn.socket.clone();
             let Role::Accepting(accepting) = &mut conn.role else { return Next::Wait };
-            let want = match accepting.stage {
+            let want = match &mut accepting.stage {
                 Stage::Hello => HELLO_LEN,
+                Stage::Reply(_, out) => match out.push(socket.as_fd()) {
+                    Ok(true) => {
+                        self.replied(token);
+                        continue;
+                    }
+                    Ok(false) => {
+                        self.watch(token, EpollFlags::EPOLLOUT);
+                        return Next::Wait;
+                    }
+                    Err(_) => return Next::Leave,
+                },
                 Stage::Proof(_) => PROOF_LEN,
             };
             // Never a byte beyond: messages may stand right behind the proof.
@@ -184,14 +197,12 @@ impl Core {
                         Ok(answer) => answer,
                         Err(next) => return next,
                     };
-                    // The socket is new: a reply that does not fit is no connection to keep.
-                    if sys::send(socket.as_fd(), &[sys::Piece::out(&reply)]).ok() != Some(reply.len()) {
-                        return Next::Leave;
-                    }
                     if let Some(Role::Accepting(accepting)) = self.conn(token).map(|c| &mut c.role) {
-                        accepting.stage = Stage::Proof(acceptor);
+                        accepting.stage = Stage::Reply(acceptor, Outgoing::new(&reply));
                     }
                 }
+                // What is read is the hello or the proof.
+                Stage::Reply(..) => return Next::Leave,
                 Stage::Proof(acceptor) => {
                     let mut proof = [0; PROOF_LEN];
                     proof.copy_from_slice(&bytes[..PROOF_LEN]);
@@ -199,6 +210,16 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// The reply has left: the proof comes next.
+    fn replied(&mut self, token: Token) {
+        if let Some(Role::Accepting(accepting)) = self.conn(token).map(|c| &mut c.role) {
+            if let Stage::Reply(acceptor, _) = std::mem::replace(&mut accepting.stage, Stage::Hello) {
+                accepting.stage = Stage::Proof(acceptor);
+            }
+        }
+        self.unwatch_room(token);
     }
 
     /// The reply to a hello; else what to do with who sent it.
@@ -283,6 +304,7 @@ impl Core {
     }
 }
 
-fn is_exhausted(e: &io::Error) -> bool {
+/// This process, or the machine, has no descriptor or no memory left.
+pub(crate) fn is_exhausted(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

@@ -1,14 +1,16 @@
 //! The dialling side of a connection: every address of the peer side by side, until one answers
 //! with proof.
 
+use crate::accept::is_exhausted;
 use crate::core::{Core, News, Role, Token};
-use crate::limits::{CONNECT_RETRY, CONNECT_TIMEOUT};
+use crate::greeting::Outgoing;
+use crate::limits::{ACCEPT_PAUSE, CONNECT_RETRY, CONNECT_TIMEOUT};
 use crate::peer::State;
 use crate::{open, sys};
 use mpi_btl::{ConnectError, Down, Ep};
 use mpi_wire::hello::{Dialer, HELLO_REPLY_LEN};
 use nix::sys::epoll::EpollFlags;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, Socket};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -20,6 +22,7 @@ pub(crate) struct Attempt {
     address: usize,
     dialer: Option<Dialer>,
     connected: bool,
+    out: Outgoing,
     reply: [u8; HELLO_REPLY_LEN],
     got: usize,
 }
@@ -29,6 +32,8 @@ enum Try {
     Under(Token),
     /// Closed by the peer before its reply: busy, or dialling us. Again at this time.
     Again(Instant),
+    /// This process had no descriptor, or no memory, for it; the fact. Again at this time.
+    Exhausted(String, Instant),
     Failed(String),
     /// The host answers, and nobody listens at the port.
     Refused,
@@ -44,7 +49,10 @@ pub(crate) struct Dial {
 
 impl Dial {
     fn next(&self) -> Instant {
-        let again = self.tries.iter().filter_map(|t| if let Try::Again(at) = t { Some(*at) } else { None });
+        let again = self.tries.iter().filter_map(|t| match t {
+            Try::Again(at) | Try::Exhausted(_, at) => Some(*at),
+            _ => None,
+        });
         again.chain([self.deadline]).min().unwrap_or(self.deadline)
     }
 }
@@ -82,12 +90,15 @@ impl Core {
             let mut nonce = [0; 32];
             getrandom::fill(&mut nonce).map_err(io::Error::other)?;
             let dialer = Some(Dialer::new(secret, self.me, to, nonce));
-            let attempt = Attempt { ep, address, dialer, connected, reply: [0; HELLO_REPLY_LEN], got: 0 };
+            let (out, reply) = (Outgoing::NOTHING, [0; HELLO_REPLY_LEN]);
+            let attempt = Attempt { ep, address, dialer, connected, out, reply, got: 0 };
             self.add(socket, Role::Dialing(attempt), EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT)
         });
         let state = match result {
             Ok(token) => Try::Under(token),
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Try::Refused,
+            // Others may let descriptors go before the peer has to be given up.
+            Err(e) if is_exhausted(&e) => Try::Exhausted(e.to_string(), Instant::now() + ACCEPT_PAUSE),
             Err(e) => Try::Failed(e.to_string()),
         };
         self.set_try(ep, address, state);
@@ -139,15 +150,11 @@ impl Core {
                 return if pending { Next::Wait } else { Next::Failed(e.to_string()) };
             }
             let Some(dialer) = &attempt.dialer else { return Next::Wait };
-            let hello = dialer.hello();
-            match sys::send(socket.as_fd(), &[sys::Piece::out(&hello)]) {
-                Ok(n) if n == hello.len() => {}
-                Ok(_) => return Next::Failed("the socket took only part of the hello".to_owned()),
-                Err(e) => return lost(&e),
-            }
+            attempt.out = Outgoing::new(&dialer.hello());
             attempt.connected = true;
-            self.watch(token, EpollFlags::EPOLLIN);
-            return Next::Wait;
+        }
+        if !attempt.out.is_empty() {
+            return self.send_greeting(token);
         }
         while attempt.got < HELLO_REPLY_LEN {
             match sys::recv(socket.as_fd(), &mut attempt.reply[attempt.got..]) {
@@ -162,11 +169,23 @@ impl Core {
             Ok(proof) => proof,
             Err(e) => return Next::Failed(e.to_string()),
         };
-        match sys::send(socket.as_fd(), &[sys::Piece::out(&proof)]) {
-            Ok(n) if n == proof.len() => Next::Up,
-            Ok(_) => Next::Failed("the socket took only part of the proof".to_owned()),
-            Err(e) => lost(&e),
+        attempt.out = Outgoing::new(&proof);
+        self.send_greeting(token)
+    }
+
+    /// Sends the hello or the proof on, as far as the socket takes it.
+    fn send_greeting(&mut self, token: Token) -> Next {
+        let Some(conn) = self.conn(token) else { return Next::Wait };
+        let socket = conn.socket.clone();
+        let Role::Dialing(attempt) = &mut conn.role else { return Next::Wait };
+        let proving = attempt.dialer.is_none();
+        match attempt.out.push(socket.as_fd()) {
+            Ok(true) if proving => return Next::Up,
+            Ok(true) => self.watch(token, EpollFlags::EPOLLIN),
+            Ok(false) => self.watch(token, EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT),
+            Err(e) => return lost(&e),
         }
+        Next::Wait
     }
 
     /// The peer is reached, or given up: no other attempt is needed.
@@ -211,7 +230,7 @@ impl Core {
                 .tries
                 .iter()
                 .enumerate()
-                .filter(|(_, t)| matches!(t, Try::Again(at) if *at <= now))
+                .filter(|(_, t)| matches!(t, Try::Again(at) | Try::Exhausted(_, at) if *at <= now))
                 .map(|(i, _)| i)
                 .collect();
             for address in due {
@@ -269,7 +288,7 @@ impl Core {
             .iter()
             .zip(&dial.tries)
             .map(|(address, state)| match state {
-                Try::Failed(why) => format!("{address}: {why}"),
+                Try::Failed(why) | Try::Exhausted(why, _) => format!("{address}: {why}"),
                 Try::Refused => format!("{address}: nobody listens there"),
                 Try::Under(_) => format!("{address}: no answer within {} s", CONNECT_TIMEOUT.as_secs()),
                 Try::Again(_) => format!("{address}: closed before its hello"),
@@ -310,7 +329,7 @@ fn lost(e: &io::Error) -> Next {
 
 /// A socket on its way to `target`; whether it is there already.
 fn start(target: SocketAddr) -> io::Result<(Socket, bool)> {
-    let socket = Socket::new(Domain::for_address(target), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = sys::socket(Domain::for_address(target))?;
     open::prepare(&socket)?;
     match socket.connect(&SockAddr::from(target)) {
         // The hello is sent when epoll says that the socket is writable, at once or later.

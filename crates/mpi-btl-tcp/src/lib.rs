@@ -16,6 +16,7 @@ mod accept;
 pub mod address;
 mod core;
 mod dial;
+mod greeting;
 pub mod limits;
 mod open;
 mod out;

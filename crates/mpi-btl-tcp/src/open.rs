@@ -9,10 +9,12 @@ use crate::limits::{
 };
 use crate::rx::Rx;
 use crate::shared::Shared;
+use crate::sys;
 use crate::tx::Tx;
 use mpi_btl::{Btl, Caps, OpenEnv, OpenError, Opened};
 use mpi_node::addresses::{self, Interface};
-use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use mpi_node::faults;
+use socket2::{Domain, SockAddr, Socket, TcpKeepalive};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -54,6 +56,8 @@ impl Btl for TcpBtl {
 
     fn open(&self, env: &OpenEnv) -> Result<Opened, OpenError> {
         let failed = |reason: String| OpenError::Failed { backend: NAME, reason };
+        let setting = (env.settings)(faults::VARIABLE);
+        faults::install(setting.as_deref(), env.world_rank.into()).map_err(|e| failed(e.to_string()))?;
         let caps = Caps {
             inline_limit: INLINE_LIMIT_BYTES,
             eager_limit: eager_limit(env.settings).map_err(failed)?,
@@ -200,7 +204,7 @@ fn listen(hosts: &[IpAddr], ports: RangeInclusive<u16>) -> Result<Socket, String
 
 fn bind(ip: IpAddr, port: u16) -> io::Result<Socket> {
     let address = SocketAddr::new(ip, port);
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = sys::socket(Domain::for_address(address))?;
     if ip.is_ipv6() {
         // One socket for both families.
         socket.set_only_v6(false)?;

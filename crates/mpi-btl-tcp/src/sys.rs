@@ -7,8 +7,11 @@
 #![allow(unsafe_code)]
 
 use mpi_btl::Span;
+use mpi_node::faults::{self, Fault};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::marker::PhantomData;
+use std::net::Shutdown;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// A piece of memory for a vectored call. Borrows what it was made from, except for a span, whose
@@ -55,6 +58,15 @@ pub(crate) fn send_more(socket: BorrowedFd<'_>, pieces: &[Piece<'_>]) -> io::Res
 
 fn send_with(socket: BorrowedFd<'_>, pieces: &[Piece<'_>], flags: libc::c_int) -> io::Result<usize> {
     let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    if faults::on() {
+        let len = disturbed(socket, pieces.iter().map(Piece::len).sum())?;
+        return send_undisturbed(socket, &first(pieces, len), flags);
+    }
+    send_undisturbed(socket, pieces, flags)
+}
+
+#[inline]
+fn send_undisturbed(socket: BorrowedFd<'_>, pieces: &[Piece<'_>], flags: libc::c_int) -> io::Result<usize> {
     loop {
         // SAFETY: `msghdr` is plain data for which all zeroes are valid (no name, no control data).
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -73,6 +85,7 @@ fn send_with(socket: BorrowedFd<'_>, pieces: &[Piece<'_>], flags: libc::c_int) -
 /// Sends as much of `bytes` as the socket takes now.
 pub(crate) fn send_one(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let bytes = if faults::on() { &bytes[..disturbed(socket, bytes.len())?] } else { bytes };
     loop {
         // SAFETY: the descriptor is open while borrowed; the call only reads the borrowed bytes.
         let n = unsafe {
@@ -96,6 +109,8 @@ pub(crate) fn send_one(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize
 
 /// Reads what is there into `buffer`. 0 is the end of the stream (or an empty buffer).
 pub(crate) fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let all = buffer.len();
+    let buffer = if faults::on() { &mut buffer[..disturbed(socket, all)?] } else { buffer };
     loop {
         // SAFETY: the descriptor is open while borrowed; the buffer is exclusively ours for its length.
         let n = unsafe {
@@ -116,6 +131,11 @@ pub(crate) fn recv_direct(socket: BorrowedFd<'_>, into: Span, behind: &mut [u8])
         libc::iovec { iov_base: into.ptr().cast(), iov_len: into.len() },
         libc::iovec { iov_base: behind.as_mut_ptr().cast(), iov_len: behind.len() },
     ];
+    if faults::on() {
+        let len = disturbed(socket, into.len() + behind.len())?;
+        pieces[0].iov_len = into.len().min(len);
+        pieces[1].iov_len = len - pieces[0].iov_len;
+    }
     loop {
         // SAFETY: as in `send`.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -140,6 +160,54 @@ pub(crate) fn fill(into: Span, bytes: &[u8]) {
     // SAFETY: the length was checked; the engine keeps `into` valid for writes and untouched until the
     // body has arrived; `bytes` is our own look-ahead buffer, which the engine never posts.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), into.ptr(), bytes.len()) }
+}
+
+/// How many of `len` bytes the next call may move, where faults happen on purpose. One that is interrupted is made again.
+///
+/// # Errors
+/// Would block; the connection is reset, which the peer sees, too.
+#[cold]
+fn disturbed(socket: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
+    if faults::strikes(Fault::Reset) {
+        let _ = SockRef::from(&socket).shutdown(Shutdown::Both);
+        return Err(io::Error::from_raw_os_error(libc::ECONNRESET));
+    }
+    loop {
+        match faults::transfer(len) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// The first `len` bytes of `pieces`.
+#[cold]
+fn first<'a>(pieces: &[Piece<'a>], mut len: usize) -> Vec<Piece<'a>> {
+    let cut = |piece: &Piece<'a>| {
+        let mut piece = *piece;
+        piece.cut(0, len);
+        len -= piece.len();
+        piece
+    };
+    pieces.iter().map(cut).collect()
+}
+
+/// A socket for connections of this family.
+///
+/// # Errors
+/// The kernel's: no descriptor left.
+pub(crate) fn socket(domain: Domain) -> io::Result<Socket> {
+    faults::descriptor()?;
+    Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
+}
+
+/// Takes a connection from the listener.
+///
+/// # Errors
+/// The kernel's: none waits, no descriptor left.
+pub(crate) fn accept(listener: &Socket) -> io::Result<Socket> {
+    faults::descriptor()?;
+    listener.accept().map(|(socket, _)| socket)
 }
 
 fn checked(n: libc::c_long) -> io::Result<usize> {

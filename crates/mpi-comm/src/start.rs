@@ -8,6 +8,7 @@ use crate::process::{Process, ThreadLevel};
 use crate::settings::{self, SettingError};
 use mpi_btl::{Addresses, Btl, Ep, OpenEnv, OpenError, Opened, SelectError};
 use mpi_coll::Settings;
+use mpi_node::faults::{self, FaultsError};
 use mpi_p2p::{Engine, EngineConfig, Error, Limits, SpinPolicy, record};
 use mpi_pmi::{Bootstrap, Kind, PmiError, variables};
 use std::sync::{Arc, Mutex};
@@ -18,6 +19,8 @@ use std::time::Duration;
 pub(crate) enum StartError {
     #[error(transparent)]
     Setting(#[from] SettingError),
+    #[error(transparent)]
+    Faults(#[from] FaultsError),
     #[error(transparent)]
     Collective(#[from] mpi_coll::SettingError),
     #[error(transparent)]
@@ -42,6 +45,7 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result
     let wanted = settings::lookup(settings::BTL);
     let selection = select(backends, wanted.as_deref())?;
     let boot = mpi_pmi::bootstrap()?;
+    faults(boot.rank)?;
     records(&boot);
     let _recording = record::op(const { record::ops::Op::named("init") }, || None);
     let env = OpenEnv {
@@ -115,6 +119,15 @@ pub(crate) fn start(level: ThreadLevel, backends: &[&'static dyn Btl]) -> Result
         universe_size: boot.universe_size,
         finalize_report: settings::finalize_report_after(settings::lookup),
     })
+}
+
+/// Lets faults happen on purpose from here on, where the user wants them: the first rank says which, with the seed.
+fn faults(rank: u32) -> Result<(), FaultsError> {
+    let setting = settings::lookup(faults::VARIABLE);
+    if let (Some(plan), 0) = (faults::install(setting.as_deref(), rank.into())?, rank) {
+        eprintln!("mpi: {}={plan}", faults::VARIABLE);
+    }
+    Ok(())
 }
 
 /// Begins to record, where the launcher wants that. Without records the program runs as well.

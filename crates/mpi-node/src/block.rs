@@ -6,6 +6,7 @@
 //! stranger's file from the right one. The maker closes its descriptor once everybody has it.
 
 use crate::cross_copy::random_words;
+use crate::faults;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -43,6 +44,8 @@ impl Block {
     /// The kernel's: no descriptor left, no memory.
     pub fn create(bytes: usize) -> io::Result<Block> {
         let bytes = bytes.max(COOKIE_BYTES);
+        faults::memory()?;
+        faults::descriptor()?;
         // Such a file has no limit of its own: the kernel would hand out page after page until it has none left.
         if available_bytes().is_some_and(|left| bytes as u64 > left) {
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
@@ -77,6 +80,7 @@ impl Block {
     /// # Errors
     /// The kernel's, where it may not be opened; `InvalidData` when it is not the block meant.
     pub fn open(handle: Handle) -> io::Result<Block> {
+        faults::descriptor()?;
         let path = format!("/proc/{}/fd/{}", handle.pid, handle.descriptor);
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the descriptor is of something else");

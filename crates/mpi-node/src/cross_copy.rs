@@ -3,6 +3,7 @@
 //! The kernel refuses where one process may not trace the other: another user, a container's
 //! seccomp filter, Yama's scope 1 for siblings. [`allow_siblings`] asks for the last; [`probe`] finds out.
 
+use crate::faults::{self, Fault};
 use std::io;
 
 /// Copies `len` bytes from `remote` in process `pid` to `local`.
@@ -13,10 +14,9 @@ use std::io;
 /// # Errors
 /// What the kernel says: no such process, not permitted, no such memory.
 pub unsafe fn read(pid: u32, remote: u64, local: *mut u8, len: usize) -> io::Result<()> {
-    each_part(len, |done| {
-        let here = libc::iovec { iov_base: local.wrapping_add(done).cast(), iov_len: len - done };
-        let there =
-            libc::iovec { iov_base: (remote as usize).wrapping_add(done) as *mut _, iov_len: len - done };
+    each_part(len, |done, part| {
+        let here = libc::iovec { iov_base: local.wrapping_add(done).cast(), iov_len: part };
+        let there = libc::iovec { iov_base: (remote as usize).wrapping_add(done) as *mut _, iov_len: part };
         // SAFETY: `here` lies inside `local`; the kernel checks `there`, which is not ours.
         unsafe { libc::process_vm_readv(pid as libc::pid_t, &here, 1, &there, 1, 0) }
     })
@@ -31,20 +31,20 @@ pub unsafe fn read(pid: u32, remote: u64, local: *mut u8, len: usize) -> io::Res
 /// # Errors
 /// As [`read`].
 pub unsafe fn write(pid: u32, remote: u64, local: *const u8, len: usize) -> io::Result<()> {
-    each_part(len, |done| {
-        let here = libc::iovec { iov_base: local.wrapping_add(done).cast_mut().cast(), iov_len: len - done };
-        let there =
-            libc::iovec { iov_base: (remote as usize).wrapping_add(done) as *mut _, iov_len: len - done };
+    each_part(len, |done, part| {
+        let here = libc::iovec { iov_base: local.wrapping_add(done).cast_mut().cast(), iov_len: part };
+        let there = libc::iovec { iov_base: (remote as usize).wrapping_add(done) as *mut _, iov_len: part };
         // SAFETY: `here` lies inside `local`, which is only read; the kernel checks `there`.
         unsafe { libc::process_vm_writev(pid as libc::pid_t, &here, 1, &there, 1, 0) }
     })
 }
 
 /// The kernel may copy less than asked (at most 2 GiB at once).
-fn each_part(len: usize, mut copy: impl FnMut(usize) -> libc::ssize_t) -> io::Result<()> {
+fn each_part(len: usize, mut copy: impl FnMut(usize, usize) -> libc::ssize_t) -> io::Result<()> {
     let mut done = 0;
     while done < len {
-        match copy(done) {
+        let part = if faults::on() { disturbed(len - done)? } else { len - done };
+        match copy(done, part) {
             n if n > 0 => done += n as usize,
             0 => return Err(io::Error::from_raw_os_error(libc::EFAULT)),
             _ => {
@@ -56,6 +56,18 @@ fn each_part(len: usize, mut copy: impl FnMut(usize) -> libc::ssize_t) -> io::Re
         }
     }
     Ok(())
+}
+
+/// How much of a copy of `len` bytes is made at once where faults happen.
+///
+/// # Errors
+/// It is refused.
+fn disturbed(len: usize) -> io::Result<usize> {
+    if faults::strikes(Fault::CrossCopy) {
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    // Neither waiting for nor being told to try again is among what these calls answer.
+    Ok(faults::transfer(len).unwrap_or(len))
 }
 
 /// A cookie of this process that others read to find out whether they may copy: its address and value.

@@ -7,6 +7,9 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, bi
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 fn open() -> nix::Result<OwnedFd> {
+    if crate::faults::descriptor().is_err() {
+        return Err(nix::errno::Errno::EMFILE);
+    }
     socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)
 }
 

@@ -1,6 +1,7 @@
 //! The futex system call. The only file that issues it.
 #![cfg(not(loom))]
 
+use crate::faults::{self, Fault};
 use core::sync::atomic::AtomicU32;
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ fn operation(op: libc::c_int, scope: Scope) -> libc::c_int {
 
 /// Sleeps while the word holds `expected`, at most for `timeout`. May wake without a cause.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, scope: Scope, timeout: Option<Duration>) {
+    if faults::on() && faults::strikes(Fault::Interrupted) {
+        return;
+    }
     let spec = timeout.map(|t| libc::timespec {
         tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: t.subsec_nanos() as _,

@@ -19,6 +19,8 @@ pub mod cross_copy;
 #[cfg(not(loom))]
 pub mod doorbell;
 mod fair_lock;
+#[cfg(not(loom))]
+pub mod faults;
 mod futex;
 mod gate;
 mod image;

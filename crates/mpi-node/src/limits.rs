@@ -47,3 +47,9 @@ pub const REGION_PIECE_BYTES_LEAST: u64 = 8 * 1024;
 pub const REGION_PIECE_BYTES_MIN: u64 = 16 * 1024;
 /// Largest piece.
 pub const REGION_PIECE_BYTES_MAX: u64 = 512 * 1024;
+/// The highest probability of a fault on purpose that ends a call to be made again: higher ones would never let it through.
+pub const FAULT_PROBABILITY_MAX: f64 = 0.9;
+/// Longest delay of a call on purpose.
+pub const FAULT_DELAY_MAX: Duration = Duration::from_micros(500);
+/// Longest time that a process stands still on purpose.
+pub const FAULT_STALL_MAX: Duration = Duration::from_millis(400);

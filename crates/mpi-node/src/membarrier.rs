@@ -5,6 +5,9 @@
 
 use std::sync::OnceLock;
 
+#[cfg(not(loom))]
+use crate::faults::{self, Fault};
+
 const QUERY: libc::c_int = 0;
 const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
 const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
@@ -40,6 +43,10 @@ pub fn register() -> Abilities {
 
 /// What the kernel offers, without registering.
 pub fn supported() -> Abilities {
+    #[cfg(not(loom))]
+    if faults::on() && faults::strikes(Fault::Membarrier) {
+        return Abilities { private: false, global: false };
+    }
     let mask = call(QUERY);
     let offers = |bits: libc::c_int| mask >= 0 && mask & libc::c_long::from(bits) == libc::c_long::from(bits);
     Abilities {

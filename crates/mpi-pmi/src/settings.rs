@@ -5,6 +5,7 @@
 //! mean, those know who read them. The variables that a launcher sets for its ranks are
 //! [`variables`](crate::variables).
 
+use mpi_node::faults;
 use std::time::Duration;
 
 /// Largest `MPI_TCP_EAGER_BYTES`.
@@ -43,6 +44,8 @@ enum Kind {
     Ports,
     /// A numeric address.
     Address,
+    /// Faults that happen on purpose.
+    Faults,
 }
 
 /// After this many seconds blocked, a rank says what it waits for.
@@ -108,6 +111,13 @@ pub const SETTINGS: &[Setting] = &[
         default: "0",
         meaning: "say on stderr which algorithm serves each collective, and why",
         kind: Kind::Switch,
+    },
+    Setting {
+        name: faults::VARIABLE,
+        unit: "NAME=VALUE, separated by commas",
+        default: "none",
+        meaning: "for tests: system calls that fail, fall short or come late, by lot (docs/faults.md)",
+        kind: Kind::Faults,
     },
     Setting {
         name: FINALIZE_REPORT_SECONDS,
@@ -221,6 +231,10 @@ impl Setting {
                 (good, String::from("FIRST-LAST, ports from 1 to 65535"))
             }
             Kind::Address => (value.parse::<std::net::IpAddr>().is_ok(), String::from("an IP address")),
+            Kind::Faults => match faults::Plan::parse(value) {
+                Ok(_) => (true, String::new()),
+                Err(e) => (false, e.expected()),
+            },
             Kind::Word(words) => (value.is_empty() || words.contains(&value), words.join(" or ")),
             Kind::Switch => (matches!(value, "" | "0" | "1"), String::from("0 or 1")),
             Kind::Seconds => {
@@ -305,6 +319,7 @@ mod tests {
             ("MPI_PORT_RANGE", "0-9", "MPI_PORT_RANGE=\"0-9\": expected FIRST-LAST"),
             ("MPI_HOST_IP", "here", "MPI_HOST_IP=\"here\": expected an IP address"),
             ("MPI_SHM_CMA", "maybe", "MPI_SHM_CMA=\"maybe\": expected 0 or 1"),
+            (faults::VARIABLE, "short=2", "MPI_FAULTS=\"short=2\": expected NAME=VALUE"),
         ] {
             assert!(check(name, value).unwrap_err().starts_with(expected), "{name}={value}");
         }

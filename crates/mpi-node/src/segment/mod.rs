@@ -11,7 +11,7 @@ mod layout;
 mod region;
 
 use crate::limits::{BOARDS, INBOX_BYTES, MAX_RANKS, REGION_SLOTS, RING_CELLS};
-use crate::{membarrier, sleep};
+use crate::{faults, membarrier, sleep};
 pub(crate) use access::process_ended;
 pub use access::{Offered, Part, Presence, SleepOn, Sleeper, TakeError, Taking};
 use layout::{Layout, PAGE};
@@ -101,6 +101,8 @@ pub fn create(ranks: u32) -> Result<OwnedFd, SegmentError> {
     let layout = Layout::new(ranks).ok_or(SegmentError::Ranks(ranks))?;
     let total = layout.total();
     let system = |what| move |error| SegmentError::System { what, bytes: total, error };
+    faults::memory().map_err(system("reservation"))?;
+    faults::descriptor().map_err(system("creation"))?;
     // SAFETY: the name is a terminated string.
     let raw =
         unsafe { libc::memfd_create(c"mpi-node".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
@@ -205,6 +207,7 @@ impl Segment {
     #[doc(hidden)]
     pub fn attach_unseen(fd: BorrowedFd<'_>, slot: u32) -> Result<Segment, SegmentError> {
         let system = |what, bytes| move |error| SegmentError::System { what, bytes, error };
+        faults::descriptor().map_err(system("descriptor", 0))?;
         let file = File::from(fd.try_clone_to_owned().map_err(system("descriptor", 0))?);
         let layout = Self::check(&file)?;
         if slot >= layout.0.ranks {

@@ -11,6 +11,7 @@ use crate::error::LaunchError;
 use crate::limits;
 use crate::plan::Plan;
 use crate::settings::{Job, ShowMap};
+use mpi_node::faults;
 use mpi_wire::startup::{STARTUP_VERSION, Welcome};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
@@ -148,6 +149,17 @@ pub fn universe_size(plan: &Plan, size: usize) -> u32 {
     };
     size.max(universe) as u32
 }
+
+/// Lets faults happen here, too, where the user wants them (`MPI_FAULTS`): the launcher makes the memory that ranks share.
+pub fn faults(env: &[(String, String)]) {
+    let given = env.iter().rev().find(|(name, _)| name == faults::VARIABLE).map(|(_, value)| value.clone());
+    let setting = given.or_else(|| std::env::var(faults::VARIABLE).ok());
+    // One that cannot be was refused with the other settings.
+    let _ = faults::install(setting.as_deref(), LOTS_OF_THE_LAUNCHER);
+}
+
+/// Sets the lots of the launcher apart from those of ranks.
+const LOTS_OF_THE_LAUNCHER: u64 = u64::MAX >> 16;
 
 /// The node segment, where a second rank can use it.
 pub fn segment(size: usize, streams: &mut Streams) -> Option<OwnedFd> {

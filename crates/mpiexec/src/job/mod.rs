@@ -160,6 +160,7 @@ impl<'a> Running<'a> {
             env.push((String::from("MPI_RECOVERY"), String::from("1")));
         }
         env.extend(job.env.iter().cloned());
+        begin::faults(&env);
         let common = Common {
             segment: segment(node_size, &mut streams),
             records: reports.world(0, size, plan.ranks_of(here).map(|(rank, _)| rank as u32), &mut remarks),

@@ -124,6 +124,7 @@ fn what_the_library_would_refuse_is_refused_before_anything_starts() {
         ("MPI_BTL=carrier", "MPI_BTL=\"carrier\": expected shm and tcp"),
         ("MPI_CHECK=maybe", "MPI_CHECK=\"maybe\": expected 0 or 1"),
         ("MPI_BLOCKED_REPORT_SECONDS=soon", "MPI_BLOCKED_REPORT_SECONDS=\"soon\": expected a number"),
+        ("MPI_FAULTS=flood=1", "MPI_FAULTS=\"flood=1\": expected NAME=VALUE"),
         ("MPI_HOST_IP=here", "MPI_HOST_IP=\"here\": expected an IP address"),
     ] {
         for option in ["-genv", "-x"] {
