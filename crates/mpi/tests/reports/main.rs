@@ -54,6 +54,7 @@ const TESTS: &[Test] = &[
     ("a_capture_is_dissected", a_capture_is_dissected),
     ("what_cannot_be_written_costs_a_line", what_cannot_be_written_costs_a_line),
     ("a_view_fits_a_low_terminal", terminal::a_view_fits_a_low_terminal),
+    ("a_dumb_terminal_gets_a_line", terminal::a_dumb_terminal_gets_a_line),
     ("a_view_is_drawn_in_a_terminal", terminal::a_view_is_drawn_in_a_terminal),
     ("a_picture_is_drawn_and_the_job_goes_on", a_picture_is_drawn_and_the_job_goes_on),
     ("ranks_on_other_hosts_are_in_the_report", ranks_on_other_hosts_are_in_the_report),

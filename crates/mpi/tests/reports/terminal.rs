@@ -22,7 +22,11 @@ pub fn a_view_fits_a_low_terminal(folder: &Path) {
     let mut command = Command::new(mpiexec());
     command.args(["--top", "-q", "--timeout", "3", "-n", "8", "--oversubscribe"]);
     command.arg(std::env::current_exe().expect("a path"));
-    command.env(CASE_VARIABLE, "all_receive_for_ever").env("MPIEXEC_CONFIG", "/dev/null").current_dir(folder);
+    command
+        .env(CASE_VARIABLE, "all_receive_for_ever")
+        .env("MPIEXEC_CONFIG", "/dev/null")
+        .env("TERM", "xterm");
+    command.current_dir(folder);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(slave).spawn().expect("mpiexec starts");
     drop((command, pty.slave));
@@ -42,13 +46,34 @@ pub fn a_view_fits_a_low_terminal(folder: &Path) {
     assert!(text.contains("\x1b[5A"), "{text}");
 }
 
+/// A terminal that takes nothing but text gets a line, and none of the sequences that move the cursor.
+pub fn a_dumb_terminal_gets_a_line(folder: &Path) {
+    let pty = openpty(None, None).expect("a pseudo-terminal");
+    let slave = Stdio::from(pty.slave.try_clone().expect("a descriptor"));
+    let mut command = Command::new(mpiexec());
+    command.args(["--top", "-n", "2", "--oversubscribe"]).arg(std::env::current_exe().expect("a path"));
+    command.env(CASE_VARIABLE, "ring").env("MPIEXEC_CONFIG", "/dev/null").env("TERM", "dumb");
+    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(slave);
+    let mut child = command.spawn().expect("mpiexec starts");
+    drop((command, pty.slave));
+    let (mut heard, mut bytes) = (Vec::new(), [0; 4096]);
+    while let Ok(count @ 1..) = read(&pty.master, &mut bytes) {
+        heard.extend_from_slice(&bytes[..count]);
+    }
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let text = String::from_utf8_lossy(&heard);
+    assert_eq!(text.matches("(TERM=dumb); the job goes on without a view").count(), 1, "{text}");
+    assert!(!text.contains('\x1b'), "{text:?}");
+}
+
 pub fn a_view_is_drawn_in_a_terminal(folder: &Path) {
     let narrow = Winsize { ws_row: 24, ws_col: 40, ws_xpixel: 0, ws_ypixel: 0 };
     let pty = openpty(Some(&narrow), None).expect("a pseudo-terminal");
     let slave = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
     let mut command = Command::new(mpiexec());
     command.args(["--top", "--oversubscribe", "-n", "2"]).arg(std::env::current_exe().expect("a path"));
-    command.env(CASE_VARIABLE, "receives_for_ever").env("MPIEXEC_CONFIG", "/dev/null").current_dir(folder);
+    command.env(CASE_VARIABLE, "receives_for_ever").env("MPIEXEC_CONFIG", "/dev/null").env("TERM", "xterm");
+    command.current_dir(folder);
     let mut child =
         command.stdin(slave()).stdout(Stdio::null()).stderr(slave()).spawn().expect("mpiexec starts");
 

@@ -29,10 +29,16 @@ pub struct Top {
 }
 
 impl Top {
-    /// `None`, and a line, where there is no terminal to draw in.
+    /// `None`, and a line, where there is no terminal to draw in, or one that takes nothing but text.
     pub fn new(lines: &mut Vec<String>) -> Option<Top> {
         if !stderr().is_terminal() {
             lines.push(String::from("--top: standard error is no terminal; the job goes on without a view"));
+            return None;
+        }
+        if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+            lines.push(String::from(
+                "--top: this terminal cannot be drawn over (TERM=dumb); the job goes on without a view",
+            ));
             return None;
         }
         Some(Top { keys: Keys::take(), drawn: 0, written: 0, before: BTreeMap::new(), at: Instant::now() })
