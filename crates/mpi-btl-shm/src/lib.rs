@@ -4,7 +4,7 @@
 //! so in the inbox. Large messages are copied across processes by both sides at once; where the
 //! kernel refuses that, the engine sends frames.
 //!
-//! Path of a message: [`BtlTx::send`](mpi_btl::BtlTx::send) in `tx`, `Producer::push` and
+//! Path of a message: [`BtlTx::send`] in `tx`, `Producer::push` and
 //! `Consumer::pop` in `mpi_node::ring`, `poll_ring` and `deliver` in `rx`.
 //!
 //! What never happens: a body is copied more than once on the way in, a poll takes a lock for a

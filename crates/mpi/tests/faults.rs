@@ -1,6 +1,5 @@
 //! Messages and collectives while system calls fail, fall short and come late on purpose (`MPI_FAULTS`).
 //!
-//! `cargo xtask soak` does the same with the other tests, with settings drawn from a seed.
 
 mod support;
 
